@@ -1,0 +1,213 @@
+"""Every error crdtcat raises, in one tree, grouped by what a handler would do.
+
+::
+
+    CrdtcatError
+    ├── UserError                     fix the call; nothing was written
+    │   ├── InvalidName          E101  a table, branch, tag or column name that is not allowed
+    │   ├── InvalidArgument      E102  an option or value outside what the call accepts
+    │   ├── SchemaMismatch       E103  rows that do not fit the newest definition the handle knows
+    │   ├── UnsupportedType      E104  an Arrow type that no Parquet file can hold
+    │   ├── LimitExceeded        E105  larger than a named limit in `crdtcat.limits`
+    │   └── InvalidFilter        E106  a row filter that cannot be parsed or does not fit the schema
+    ├── NotFound                 E201  no such table, branch, tag, version or snapshot
+    │   └── NoSnapshots          E202  the table exists and has no commit yet
+    ├── AlreadyExists            E203  the name is taken, with other settings
+    ├── Expired                  E204  the snapshot is below the horizon
+    ├── CommitError                   the commit did not take effect, or nobody knows
+    │   ├── CommitConflict       E301  CAS mode: somebody else touched the same rows; rebase and retry
+    │   ├── CommitUnknown        E302  the store gave no clear answer; look before repeating
+    │   └── ClockSkew            E303  this machine's clock is far from the store's; mend the clock
+    ├── DataError                     stored bytes are not what they should be; restore from a replica
+    │   ├── Corrupt              E401  damaged, truncated or vanished object, by name
+    │   └── UnsupportedFormat    E402  written by a newer release; upgrade
+    └── StoreError                    the storage below
+        ├── StoreUnavailable     E501  still failing after every retry; try again later
+        ├── AccessDenied         E502  the store refused the credentials
+        └── CapabilityMissing    E503  the store cannot do what was asked of it
+
+Codes are stable and append-only: a code never changes its meaning. Each message says what happened, to
+what, and what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "AccessDenied",
+    "AlreadyExists",
+    "CapabilityMissing",
+    "ClockSkew",
+    "CommitConflict",
+    "CommitError",
+    "CommitUnknown",
+    "Corrupt",
+    "CrdtcatError",
+    "DataError",
+    "Expired",
+    "InvalidArgument",
+    "InvalidFilter",
+    "InvalidName",
+    "LimitExceeded",
+    "NoSnapshots",
+    "NotFound",
+    "SchemaMismatch",
+    "StoreError",
+    "StoreUnavailable",
+    "UnsupportedFormat",
+    "UnsupportedType",
+    "UserError",
+]
+
+
+class CrdtcatError(Exception):
+    """Root of every error this library raises on purpose."""
+
+    code: ClassVar[str] = "E000"
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {super().__str__()}"
+
+
+class UserError(CrdtcatError, ValueError):
+    """The call is wrong; nothing was written. Fix the call."""
+
+    code = "E100"
+
+
+class InvalidName(UserError):
+    """A table, branch, tag or column name that is not allowed."""
+
+    code = "E101"
+
+
+class InvalidArgument(UserError):
+    """An option or value outside what the call accepts."""
+
+    code = "E102"
+
+
+class SchemaMismatch(UserError):
+    """Rows that do not fit the newest definition this handle knows."""
+
+    code = "E103"
+
+
+class UnsupportedType(UserError):
+    """An Arrow type that no Parquet file can hold, even by a recorded cast."""
+
+    code = "E104"
+
+
+class LimitExceeded(UserError):
+    """Something is larger than its named limit in `crdtcat.limits`."""
+
+    code = "E105"
+
+
+class InvalidFilter(UserError):
+    """A row filter that cannot be parsed, or names what the schema does not have."""
+
+    code = "E106"
+
+
+class NotFound(CrdtcatError, LookupError):
+    """No such table, branch, tag, version or snapshot."""
+
+    code = "E201"
+
+
+class NoSnapshots(NotFound):
+    """The table exists and has no commit yet."""
+
+    code = "E202"
+
+
+class AlreadyExists(CrdtcatError):
+    """The name is taken, with other settings."""
+
+    code = "E203"
+
+
+class Expired(CrdtcatError):
+    """The snapshot is below the horizon: its history was expired by policy."""
+
+    code = "E204"
+
+
+class CommitError(CrdtcatError):
+    """The commit did not take effect, or nobody knows whether it did."""
+
+    code = "E300"
+
+
+class CommitConflict(CommitError):
+    """CAS mode: another commit touched the same rows. Rebase and retry."""
+
+    code = "E301"
+
+
+class CommitUnknown(CommitError):
+    """The store gave no clear answer: the commit may or may not stand. Look before repeating it.
+
+    Repeating with the same idempotency key is always safe.
+    """
+
+    code = "E302"
+
+
+class ClockSkew(CommitError):
+    """This machine's clock is too far from the store's. Mend the clock, then commit."""
+
+    code = "E303"
+
+
+class DataError(CrdtcatError):
+    """Stored bytes are not what they should be."""
+
+    code = "E400"
+
+
+class Corrupt(DataError):
+    """A damaged, truncated or vanished object. `name` says which."""
+
+    code = "E401"
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name}: {why}")
+        self.name = name
+        self.why = why
+
+    def __reduce__(self) -> tuple[type[Corrupt], tuple[str, str]]:
+        return (type(self), (self.name, self.why))
+
+
+class UnsupportedFormat(DataError):
+    """Written by a newer release, or needing a feature this one does not have. Upgrade."""
+
+    code = "E402"
+
+
+class StoreError(CrdtcatError):
+    """The storage below failed."""
+
+    code = "E500"
+
+
+class StoreUnavailable(StoreError):
+    """Still failing after every retry. Nothing is known to be wrong with the data; try again later."""
+
+    code = "E501"
+
+
+class AccessDenied(StoreError):
+    """The store refused the credentials for this request."""
+
+    code = "E502"
+
+
+class CapabilityMissing(StoreError):
+    """The store cannot do what was asked of it."""
+
+    code = "E503"
