@@ -1,0 +1,1 @@
+"""Test kit for users too: store conformance, simulation, Hypothesis strategies. Never imported by the library."""
