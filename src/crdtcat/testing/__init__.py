@@ -1,1 +1,1 @@
-"""Test kit for users too: store conformance, simulation, Hypothesis strategies. Never imported by the library."""
+"""Test kit, for users too: store conformance, simulation, strategies. The library never imports it."""
