@@ -26,6 +26,7 @@ from crdtcat.errors import LimitExceeded
 COUNTER_BITS = 16
 HLC_MAX = 2**64 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC)
 
 
 def pack(milliseconds: int, counter: int = 0) -> int:
@@ -41,8 +42,12 @@ def milliseconds(timestamp: int) -> int:
 
 
 def to_datetime(timestamp: int) -> datetime:
-    """The wall-clock part as a UTC datetime, exact to the millisecond."""
-    return _EPOCH + timedelta(milliseconds=milliseconds(timestamp))
+    """The wall-clock part as a UTC datetime, exact to the millisecond.
+
+    48 bits reach the year 10889, `datetime` only 9999: what lies beyond is shown as the last moment there is,
+    because a version stamped by a broken clock must still be listed.
+    """
+    return _EPOCH + min(timedelta(milliseconds=milliseconds(timestamp)), _LAST - _EPOCH)
 
 
 def from_datetime(moment: datetime) -> int:

@@ -80,6 +80,8 @@ class VectorClock(Mapping[int, int]):
         return not self <= other and not other <= self
 
     def beyond(self, other: VectorClock) -> VectorClock:
-        """The entries of this clock that `other` does not contain: `other.merge(self.beyond(other))`
-        equals `other.merge(self)`."""
+        """The entries of this clock that `other` does not contain.
+
+        `other.merge(self.beyond(other))` equals `other.merge(self)`.
+        """
         return VectorClock({writer: seq for writer, seq in self._seen.items() if seq > other[writer]})

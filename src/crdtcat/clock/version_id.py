@@ -53,8 +53,17 @@ class VersionId(NamedTuple):
         return hlc.to_datetime(self.hlc)
 
     def to_bytes(self) -> bytes:
-        """36 bytes that sort as ids do."""
-        return _LAYOUT.pack(self.hlc, self.writer, self.seq, self.digest)
+        """36 bytes that sort as ids do.
+
+        Raises:
+            InvalidArgument: a field that does not fit its width; padding one would make two ids equal.
+        """
+        if len(self.digest) != DIGEST_BYTES:
+            raise InvalidArgument(f"{self!r}: a digest is {DIGEST_BYTES} bytes, not {len(self.digest)}")
+        try:
+            return _LAYOUT.pack(self.hlc, self.writer, self.seq, self.digest)
+        except struct.error as error:
+            raise InvalidArgument(f"{self!r} does not fit 64 + 64 + 32 bits: {error}") from error
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VersionId:
