@@ -1,0 +1,20 @@
+"""Objects by name over any filesystem: the only place that touches storage."""
+
+from crdtcat.store.base import MULTIPART_BYTES, Store
+from crdtcat.store.opening import open_store
+from crdtcat.store.requests import RequestCounter, RequestCounts
+from crdtcat.store.retry import RetryPolicy
+from crdtcat.store.values import Missing, ObjectInfo, Page, Range
+
+__all__ = [
+    "MULTIPART_BYTES",
+    "Missing",
+    "ObjectInfo",
+    "Page",
+    "Range",
+    "RequestCounter",
+    "RequestCounts",
+    "RetryPolicy",
+    "Store",
+    "open_store",
+]

@@ -1,0 +1,277 @@
+"""The store: objects by name, and nothing more.
+
+A store puts, gets, lists and deletes whole objects below one root. It does not know what is inside them. This
+file holds the interface and everything all backends share: names are checked, transient faults are repeated
+with jittered pauses, failures become errors of our own tree without secrets in them, and every request is
+counted. A backend fills in the methods with a leading underscore, each of which is *one* request, made once,
+that raises whatever its library raises; `_classify` says what that means.
+
+Stores are thread-safe, usable in a forked child, and picklable: a copy carries the URL and the options,
+never a live connection. Options may hold credentials and are never shown.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from crdtcat.errors import CrdtcatError, InvalidArgument, StoreUnavailable
+from crdtcat.store import naming
+from crdtcat.store.requests import Kind, RequestCounter
+from crdtcat.store.retry import Fault, RetryPolicy, classify
+from crdtcat.store.values import Answers, Data, Missing, Names, NameTaken, ObjectInfo, Page, Range, translate
+
+MULTIPART_BYTES = 64 * 2**20
+"""Objects larger than this are uploaded in parts, where the store has such a thing."""
+GET_CONCURRENCY = 32
+"""How many requests of one `get_many` are under way at once."""
+PAGE_OBJECTS = 1000
+"""The most objects a page of an S3 listing holds."""
+
+_T = TypeVar("_T")
+
+
+class Store(ABC):
+    """Objects below one root.
+
+    Attributes:
+        url: the root as given, without credentials.
+        requests: what this store object has asked for so far.
+        lists_in_order: whether a listing is ascending by name, page after page, so that what a later page
+            holds was read later.
+        page_limit: the most objects one request can list.
+        multipart_bytes: objects larger than this are uploaded in parts where the store has such a thing.
+    """
+
+    lists_in_order: bool = True
+    page_limit: int = PAGE_OBJECTS
+    _live: tuple[str, ...] = ("requests",)
+    """Attributes that belong to this process and are not pickled; `_start` makes them."""
+
+    def __init__(
+        self,
+        url: str,
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        multipart_bytes: int = MULTIPART_BYTES,
+    ) -> None:
+        self.url = naming.public_url(url)
+        self.multipart_bytes = multipart_bytes
+        self._target = url
+        self._options = dict(storage_options or {})
+        self._retry = retry or RetryPolicy()
+        self._start()
+
+    def _start(self) -> None:
+        self.requests = RequestCounter()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in self._live}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    # The interface.
+
+    @property
+    @abstractmethod
+    def can_create_exclusively(self) -> bool:
+        """Whether `put_if_absent` has exactly one winner. May be found out by a few requests, once."""
+
+    def put(self, name: str, data: Data) -> None:
+        """Store an object, replacing any of that name, durably: it is there when this returns.
+
+        One PUT; above `multipart_bytes`, one for each part and two more. Raises `StoreUnavailable` after
+        every retry, and then the object may or may not have been stored; `AccessDenied`.
+        """
+        naming.check_name(name)
+        data = _plain(data)
+        if len(data) > self.multipart_bytes:
+            self._put_large(name, data)
+        else:
+            self._attempt("put", name, lambda: self._put(name, data))
+        self.requests.add(bytes_out=len(data))
+
+    def put_if_absent(self, name: str, data: Data) -> bool:
+        """Store an object unless one of that name exists; of any number of callers, one wins.
+
+        Returns False when other bytes are there. One PUT, and one GET when the name was taken: the bytes are
+        read back and compared, because a repeated request can be refused by its own success. So callers who
+        bring *equal* bytes all win; put something unique inside where that matters. Raises `StoreUnavailable`
+        (the object may or may not have been stored), `AccessDenied`, `CapabilityMissing`.
+        """
+        naming.check_name(name)
+        data = _plain(data)
+        for failures in range(1, self._retry.attempts + 1):
+            try:
+                self._attempt("put", name, lambda: self._put_if_absent(name, data))
+            except NameTaken:
+                try:
+                    return self.get(name, 0, len(data) + 1) == data
+                except Missing:  # deleted since, or refused because of another creation still under way
+                    self._pause(self._retry.pause_seconds(failures))
+            else:
+                self.requests.add(bytes_out=len(data))
+                return True
+        raise StoreUnavailable(
+            f"creating {name!r} in {self.url} was refused {self._retry.attempts} times as if the name were "
+            "taken, yet nothing is there to be read; try again later"
+        )
+
+    def get(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
+        """The bytes of an object from `start` to before `stop`, cut off at its end. One GET.
+
+        Raises `Missing`, `StoreUnavailable`, `AccessDenied`. An empty range costs no request.
+        """
+        _check_range((name, start, stop))
+        if start == stop:
+            return b""
+        data = self._attempt("get", name, lambda: self._get(name, start, stop))
+        self.requests.add(bytes_in=len(data))
+        return data
+
+    def get_many(self, ranges: Sequence[Range]) -> Answers:
+        """The bytes of many ranges, in their order, fetched concurrently; `None` where no object is.
+
+        One GET for each range. Raises `StoreUnavailable` and `AccessDenied` if any range does.
+        """
+        for each in ranges:
+            _check_range(each)
+        return self._get_many(ranges)
+
+    def list_page(self, prefix: str, after: str = "", limit: int | None = None) -> Page:
+        """Objects directly in the folder `prefix` whose names are greater than `after`, ascending.
+
+        One LIST. At most `limit` objects, or as many as one request can list; folders inside are not entered.
+        `after` is a whole name, which need not exist.
+        """
+        naming.check_prefix(prefix)
+        naming.check_after(prefix, after)
+        if limit is not None and limit < 1:
+            raise InvalidArgument(f"a page holds at least one object, not {limit}")
+        count = self.page_limit if limit is None else min(limit, self.page_limit)
+        return self._attempt("list", prefix, lambda: self._list_page(prefix, after, count))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """All objects directly in the folder `prefix`, ascending, page by page. One LIST for each page."""
+        after: str | None = ""
+        while after is not None:
+            page = self.list_page(prefix, after)
+            yield from page.objects
+            after = page.after
+
+    def folders(self, prefix: str) -> Names:
+        """The names of the folders directly in the folder `prefix`, ascending. One LIST for each page.
+
+        A folder is there while an object is in it; an emptied one may still be listed for a while.
+        """
+        naming.check_prefix(prefix)
+        return sorted(self._folders(prefix))
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete objects; names that are not there are no error. One DELETE for up to 1,000 names."""
+        for name in names:
+            naming.check_name(name)
+        if names:
+            self._delete(list(names))
+
+    def skew_ms(self) -> int | None:
+        """The store's clock minus this machine's, learned from earlier answers. No request."""
+        return None
+
+    def sweep(self, prefix: str) -> int:
+        """Remove what killed processes left half written in the folder; how many.
+
+        Such leftovers are never listed or read: this only gives their space back. Free on stores that
+        leave none.
+        """
+        naming.check_prefix(prefix)
+        return 0
+
+    # What a backend fills in. Each is one request, made once; it may raise anything `_classify` understands.
+
+    @abstractmethod
+    def _put(self, name: str, data: Data) -> None: ...
+
+    @abstractmethod
+    def _put_if_absent(self, name: str, data: Data) -> None: ...
+
+    @abstractmethod
+    def _get(self, name: str, start: int, stop: int | None) -> bytes: ...
+
+    @abstractmethod
+    def _list_page(self, prefix: str, after: str, limit: int) -> Page: ...
+
+    @abstractmethod
+    def _folders(self, prefix: str) -> Names: ...
+
+    @abstractmethod
+    def _delete(self, names: Names) -> None: ...
+
+    def _classify(self, error: Exception) -> Fault:
+        return classify(error)
+
+    def _put_large(self, name: str, data: Data) -> None:
+        self._attempt("put", name, lambda: self._put(name, data))
+
+    def _get_many(self, ranges: Sequence[Range]) -> Answers:
+        if len(ranges) < 2:
+            return [self._get_or_none(each) for each in ranges]
+        with ThreadPoolExecutor(min(GET_CONCURRENCY, len(ranges)), "crdtcat-get") as threads:
+            return list(threads.map(self._get_or_none, ranges))
+
+    def _get_or_none(self, wanted: Range) -> bytes | None:
+        try:
+            return self.get(*wanted)
+        except Missing:
+            return None
+
+    # Repeating, counting and translating, for backends to use around each request.
+
+    def _attempt(self, kind: Kind, name: str, call: Callable[[], _T]) -> _T:
+        """Make one request, counted, as often as the retry policy allows."""
+        failures = 0
+        while True:
+            self.requests.add(kind)
+            try:
+                return call()
+            except Exception as error:  # noqa: BLE001 (each backend raises its own; all are translated)
+                failures += 1
+                pause = self._after_failure(kind, name, failures, error)
+            self._pause(pause)
+
+    def _after_failure(self, kind: Kind, name: str, failures: int, error: Exception) -> float:
+        """How long to pause before another try. Raises our own error where there shall be none."""
+        if isinstance(error, CrdtcatError | NameTaken):
+            raise error
+        fault = self._classify(error)
+        if fault is Fault.EXISTS:
+            raise NameTaken(name) from error
+        if fault is Fault.TRANSIENT and failures < self._retry.attempts:
+            return self._retry.pause_seconds(failures)
+        why = naming.hide_secrets(f"{type(error).__name__}: {error}"[:500], self._options)
+        translated = translate(fault, f"{kind} of {name!r} in {self.url}", name, failures, why)
+        # The cause helps whoever reads the traceback, unless its own text gives a secret away.
+        raise translated from (error if why.endswith(f"{error}") else None)
+
+    def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def _plain(data: Data) -> Data:
+    return data if isinstance(data, bytes) else memoryview(data).cast("B")
+
+
+def _check_range(wanted: Range) -> None:
+    name, start, stop = wanted
+    naming.check_name(name)
+    if start < 0 or (stop is not None and stop < start):
+        raise InvalidArgument(f"{start} to {stop} is no range of {name!r}")

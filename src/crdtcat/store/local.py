@@ -1,0 +1,298 @@
+"""Objects as files below a folder, put so that no torn file ever carries a final name.
+
+A put writes a file of a hidden random name beside its goal, forces it to disk, renames it, and forces the
+folder to disk: whoever is killed at any instruction leaves the old object, the new object, or a hidden
+leftover that nobody lists. Exclusive creation links the finished hidden file to its final name, which the
+file system grants to one caller only. Folders are made on demand, and forced to disk once per process
+before anything relies on them.
+
+A listing must not miss an object because a greater-named one replaced it meanwhile, but a folder is read in
+no order and not in one instant. So it is read twice, and again until nothing seen before has vanished: then
+no object was removed while the last reading was under way, and that reading holds all that was there when
+it began.
+
+Made for POSIX file systems with hard links. Network file systems are as safe as their rename and link are.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from crdtcat.errors import InvalidName
+from crdtcat.store import naming
+from crdtcat.store.base import Store
+from crdtcat.store.retry import Fault, RetryPolicy, classify
+from crdtcat.store.skew import SkewEstimate
+from crdtcat.store.values import Answers, Data, Names, ObjectInfo, Page, Range
+
+LEFTOVER_SECONDS = 24 * 60 * 60
+"""A hidden file older than this belongs to a process that was killed while it wrote."""
+_CLOCK_RESOLUTION_MS = 20
+"""File systems stamp with the kernel's coarse clock, which lags by up to one tick."""
+_READINGS_MAX = 100
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_HIDDEN = ".crdtcat-"
+
+
+class LocalStore(Store):
+    """Objects as files below a folder, which is made by the first put.
+
+    A put costs two forced writes; a get one open and one read; a listing two readings of the folder and one
+    `stat` for each object on the page.
+    """
+
+    can_create_exclusively = True
+    page_limit = 1_000_000
+    _live = (*Store._live, "_durable", "_swept", "_skew")
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        text = os.fspath(url)
+        super().__init__(text, storage_options, retry=retry)
+        path = text.split("://", 1)[1] if "://" in text else text
+        self.root = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (no links resolved)
+
+    def _start(self) -> None:
+        super()._start()
+        self._durable: set[str] = set()
+        self._swept: dict[str, float] = {}
+        self._skew = SkewEstimate()
+
+    def skew_ms(self) -> int | None:
+        """The file system's clock minus this machine's: of interest on network file systems."""
+        return self._skew.milliseconds
+
+    def _path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    # Writing.
+
+    def _put(self, name: str, data: Data) -> None:
+        goal = self._path(name)
+        with self._written_beside(goal, data) as (hidden, folder):
+            os.rename(hidden, goal)  # noqa: PTH104 (a Path for each put would cost more than the call)
+            _force(folder)
+
+    def _put_if_absent(self, name: str, data: Data) -> None:
+        goal = self._path(name)
+        with self._written_beside(goal, data) as (hidden, folder):
+            try:
+                os.link(hidden, goal)
+            except OSError as error:
+                if error.errno in _NO_LINKS:
+                    raise NotImplementedError("this file system has no hard links") from error
+                raise
+            os.unlink(hidden)  # noqa: PTH108
+            _force(folder)
+
+    @contextmanager
+    def _written_beside(self, goal: str, data: Data) -> Iterator[tuple[str, str]]:
+        """A finished, forced, hidden file in the folder of `goal`; removed unless it was renamed away."""
+        folder = os.path.dirname(goal)  # noqa: PTH120
+        hidden = f"{folder}/{_HIDDEN}{secrets.token_hex(12)}"
+        sent_ms = time.time_ns() // 1_000_000
+        descriptor = self._create(hidden, folder)
+        try:
+            try:
+                _write_all(descriptor, data)
+                os.fsync(descriptor)
+                stamp_ms = os.fstat(descriptor).st_mtime_ns // 1_000_000
+            finally:
+                os.close(descriptor)
+            self._skew.observe(stamp_ms, _CLOCK_RESOLUTION_MS, sent_ms, time.time_ns() // 1_000_000)
+            yield hidden, folder
+        except BaseException as error:
+            with suppress(OSError):
+                os.unlink(hidden)  # noqa: PTH108
+            if isinstance(error, FileNotFoundError):  # swept, or removed with its folder: write it again
+                self._durable.clear()
+                raise OSError(errno.ESTALE, "the file vanished while it was written") from error
+            if isinstance(error, IsADirectoryError):
+                raise InvalidName(f"{goal!r} is a folder, and cannot be an object as well") from error
+            raise
+
+    def _create(self, hidden: str, folder: str) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        if folder in self._durable:
+            try:
+                return os.open(hidden, flags, 0o666)
+            except FileNotFoundError:  # the folder was removed behind our back
+                self._durable.clear()
+        self._make_durable(folder)
+        return os.open(hidden, flags, 0o666)
+
+    def _make_durable(self, folder: str) -> None:
+        """Make `folder` and what is above it, and force each entry to disk.
+
+        Also where it exists already: a process that made it may have been killed before it forced it.
+        """
+        parent = os.path.dirname
+        made_from = folder
+        while not os.path.isdir(made_from):  # noqa: PTH112
+            made_from = parent(made_from)
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        above_root = parent(self.root)
+        last = min(made_from, above_root, key=len)
+        step = folder
+        while step != last and step != parent(step) and step not in self._durable:
+            try:
+                _force(parent(step))
+            except PermissionError:
+                # Somebody else's folder above an existing root may be closed to us; its entry is old.
+                if parent(step) != above_root:
+                    raise
+            step = parent(step)
+        self._durable.add(folder)
+
+    # Reading.
+
+    def _get(self, name: str, start: int, stop: int | None) -> bytes:
+        descriptor = os.open(self._path(name), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            return _read(descriptor, start, stop)
+        finally:
+            os.close(descriptor)
+
+    def _get_many(self, ranges: Sequence[Range]) -> Answers:
+        """One after the other: threads cost more than a read from the page cache. One open for neighbours."""
+        answers: Answers = []
+        for name, group in groupby(ranges, key=itemgetter(0)):
+            wanted = list(group)
+            self.requests.add("get", count=len(wanted))
+            try:
+                descriptor = os.open(self._path(name), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+                try:
+                    found = [_read(descriptor, start, stop) for _, start, stop in wanted]
+                finally:
+                    os.close(descriptor)
+            except OSError as error:
+                if classify(error) is Fault.MISSING:
+                    answers.extend([None] * len(wanted))
+                else:  # the slow way repeats and translates
+                    answers.extend(self._get_or_none(each) for each in wanted)
+            else:
+                self.requests.add(bytes_in=sum(map(len, found)))
+                answers.extend(found)
+        return answers
+
+    def _list_page(self, prefix: str, after: str, limit: int) -> Page:
+        folder = self._path(prefix)
+        first = after[len(prefix) :]
+        before = set(_names(folder, first))
+        for _ in range(_READINGS_MAX):
+            names = _names(folder, first)
+            if before.issubset(names):
+                found = _described(folder, prefix, sorted(names), limit)
+                if found is not None:
+                    objects, more = found
+                    return Page(objects, objects[-1].name if more else None)
+            before = set(names)
+        raise TimeoutError("the folder changed during every reading of it")
+
+    def _folders(self, prefix: str) -> Names:
+        def scan() -> Names:
+            try:
+                with os.scandir(self._path(prefix)) as entries:
+                    return [
+                        entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()
+                    ]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+        return self._attempt("list", prefix, scan)
+
+    # Deleting.
+
+    def _delete(self, names: Names) -> None:
+        def unlink_all() -> None:
+            for name in names:
+                with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                    os.unlink(self._path(name))  # noqa: PTH108
+
+        self._attempt("delete", names[0], unlink_all)
+        for prefix in {name[: name.rfind("/") + 1] for name in names}:
+            if time.monotonic() - self._swept.get(prefix, -LEFTOVER_SECONDS) >= LEFTOVER_SECONDS:
+                self.sweep(prefix)
+
+    def sweep(self, prefix: str) -> int:
+        """Remove hidden files older than a day from the folder; how many. One reading of the folder.
+
+        Called by `delete` at most once a day for each folder. A writer that slept so long finds its hidden
+        file gone, and writes it again.
+        """
+        naming.check_prefix(prefix)
+        self._swept[prefix] = time.monotonic()
+        removed = 0
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._path(prefix)) as entries:
+            for entry in entries:
+                if entry.name.startswith(_HIDDEN):
+                    with suppress(FileNotFoundError):
+                        if time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFTOVER_SECONDS:
+                            os.unlink(entry.path)  # noqa: PTH108
+                            removed += 1
+        return removed
+
+
+def _write_all(descriptor: int, data: Data) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _force(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, start: int, stop: int | None) -> bytes:
+    end = os.fstat(descriptor).st_size if stop is None else stop
+    parts: list[bytes] = []
+    while start < end:
+        part = os.pread(descriptor, end - start, start)
+        if not part:
+            break
+        parts.append(part)
+        start += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _names(folder: str, after: str) -> Names:
+    try:
+        with os.scandir(folder) as entries:
+            return [
+                entry.name
+                for entry in entries
+                if entry.name > after and not entry.name.startswith(".") and entry.is_file()
+            ]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _described(
+    folder: str, prefix: str, names: Names, limit: int
+) -> tuple[tuple[ObjectInfo, ...], bool] | None:
+    """The first `limit` objects, and whether there are more; `None` if one vanished meanwhile."""
+    objects = []
+    try:
+        for name in names[:limit]:
+            status = os.stat(folder + name)  # noqa: PTH116
+            objects.append(ObjectInfo(prefix + name, status.st_size, status.st_mtime_ns // 1_000_000))
+    except FileNotFoundError:
+        return None
+    return tuple(objects), len(names) > limit

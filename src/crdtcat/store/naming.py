@@ -1,0 +1,83 @@
+"""Which names objects may have, and what of a URL and its options may be shown.
+
+A name is a relative path of plain ASCII: the same on a disk, in a URL, in a listing. No part of it may be
+empty or begin with a dot, so no name climbs out of the root, and dot-files stay free for files being
+written. Credentials reach a store through its options (or, for some filesystems, inside the URL); nothing
+that is printed, logged or raised may repeat them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from crdtcat.errors import InvalidArgument, InvalidName
+
+NAME_CHARACTERS_MAX = 800
+"""S3 allows 1,024 bytes; the rest is for the catalog's own prefix."""
+PART_CHARACTERS_MAX = 200
+"""File systems allow 255; the rest is for whatever a backend puts around it."""
+
+_PART = r"[A-Za-z0-9_~=+,;@%!$&'() -][A-Za-z0-9_~=+,;@%!$&'() .-]*"
+_NAME = re.compile(rf"{_PART}(?:/{_PART})*")
+_PREFIX = re.compile(rf"(?:{_PART}/)*")
+_AFTER = re.compile(r"[\x20-\x7f]*")
+
+_SHOWN_OPTIONS = frozenset({"endpoint_url", "region_name", "protocol", "host", "port", "mode"})
+_SECRET_CHARACTERS_MIN = 4
+_HIDDEN = "***"
+
+
+def check_name(name: str) -> None:
+    """Raise `InvalidName` unless `name` can name an object on every store."""
+    if not _NAME.fullmatch(name) or not _lengths_allowed(name):
+        raise InvalidName(
+            f"{name[:120]!r} cannot name an object: use relative ASCII paths whose parts are not empty, do "
+            f"not begin with a dot, and have at most {PART_CHARACTERS_MAX} characters"
+        )
+
+
+def check_prefix(prefix: str) -> None:
+    """Raise `InvalidName` unless `prefix` is a folder (`a/b/`) or empty, the root."""
+    if not _PREFIX.fullmatch(prefix) or not _lengths_allowed(prefix):
+        raise InvalidName(f"{prefix[:120]!r} is no folder: use a relative path that ends in a slash")
+
+
+def check_after(prefix: str, after: str) -> None:
+    """Raise `InvalidArgument` unless `after` is empty or lies in the folder that is listed."""
+    if after and not (after.startswith(prefix) and _AFTER.fullmatch(after)):
+        raise InvalidArgument(
+            f"a listing of {prefix!r} cannot go on after {after[:120]!r}, which is elsewhere"
+        )
+    if "/" in after[len(prefix) :].rstrip("\x7f").rstrip("/"):
+        raise InvalidArgument(f"a listing of {prefix!r} is flat and cannot go on after {after[:120]!r}")
+
+
+def _lengths_allowed(name: str) -> bool:
+    return len(name) <= NAME_CHARACTERS_MAX and max(map(len, name.split("/"))) <= PART_CHARACTERS_MAX
+
+
+def public_url(url: str) -> str:
+    """The URL without user, password, query and fragment, fit to be shown."""
+    return re.sub(r"(://)[^/@]*@", r"\1", re.split(r"[?#]", url, maxsplit=1)[0] if "://" in url else url)
+
+
+def hide_secrets(text: str, options: Mapping[str, Any]) -> str:
+    """`text` with every value of `options` that might be a secret blotted out."""
+    for secret in sorted(set(_secrets(options)), key=len, reverse=True):
+        text = text.replace(secret, _HIDDEN)
+    return text
+
+
+def _secrets(value: Any, key: str = "") -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for inner_key, inner in value.items():
+            yield from _secrets(inner, str(inner_key))
+    elif isinstance(value, list | tuple | set):
+        for inner in value:
+            yield from _secrets(inner, key)
+    elif isinstance(value, bytes):
+        yield from _secrets(value.decode("latin-1"), key)
+    elif isinstance(value, str) and key not in _SHOWN_OPTIONS and len(value) >= _SECRET_CHARACTERS_MIN:
+        yield value

@@ -1,0 +1,70 @@
+"""The plain values that cross the border of a store, and the errors its failures become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crdtcat.errors import AccessDenied, CapabilityMissing, StoreError, StoreUnavailable
+from crdtcat.store.retry import Fault
+
+Range = tuple[str, int, int | None]
+"""Name, first byte, end (exclusive; `None`: to the end of the object)."""
+Data = bytes | memoryview
+Names = list[str]
+Answers = list[bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a listing says of an object.
+
+    Attributes:
+        name: relative to the store's root.
+        size: in bytes.
+        modified_ms: when it was last put, by the store's clock; some stores cut it off to the second.
+    """
+
+    name: str
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of a listing, ascending by name.
+
+    Attributes:
+        objects: what was found; may be empty although more follows.
+        after: pass it to `list_page` for what follows; `None` on the last page.
+    """
+
+    objects: tuple[ObjectInfo, ...]
+    after: str | None
+
+
+class Missing(StoreError, KeyError):
+    """There is no object of that name. `name` says which."""
+
+    code = "E504"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class NameTaken(Exception):
+    """Exclusive creation found the name taken; reading back decides by whom."""
+
+
+def translate(fault: Fault, request: str, name: str, failures: int, why: str) -> StoreError:
+    """Our own error for a fault: what was asked, how often it failed, why, and what to do."""
+    if fault is Fault.MISSING:
+        return Missing(name)
+    if fault is Fault.DENIED:
+        return AccessDenied(f"{request} was refused ({why}); check the credentials and what they may do")
+    if fault is Fault.UNSUPPORTED:
+        return CapabilityMissing(f"{request} is not possible on this store ({why})")
+    if fault is Fault.REFUSED:
+        return StoreError(f"{request} was not understood by the store ({why}); check the URL and its options")
+    tries = "once" if failures == 1 else f"{failures} times"
+    return StoreUnavailable(f"{request} failed {tries} ({why}); try again later")
