@@ -1,0 +1,1 @@
+"""crdtcat: a coordination-free table catalog on object storage."""

@@ -1,0 +1,187 @@
+"""Ops: what a version does besides adding chunks. Rare, so kept as values rather than columns.
+
+====  ==========================================================================================
+key   value
+====  ==========================================================================================
+d     column definitions: [column, display name, type code, nullable, position, replaced definitions]
+u     columns dropped
+v     properties: map of name to value; nil removes
+-     removals: {"v": version ids, 36 bytes each; "i": chunk ordinals, 4 bytes each}
+=     removals under an idempotency key: list of [key, chunk hash, ordinal]
+w     scope of an overwrite: nil for the whole table, else a list of packed partition values
+====  ==========================================================================================
+
+A column is `[name at birth, 36 bytes of the version that added it]`; nil instead of the bytes means this
+very version. A definition is named by `[36 bytes of its version, its index there]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from crdtcat.clock import ROOT, VersionId
+from crdtcat.clock.version_id import ID_BYTES
+from crdtcat.errors import Corrupt
+from crdtcat.format.version import pack, unpack
+
+TypeCode = Any
+"""A type in MessagePack: text, or a list that begins with text. See `crdtcat.chunks.type_codes`."""
+
+EVERYTHING = None
+"""The scope of an overwrite of the whole table."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ColumnId:
+    """A column for life: the name it was born with and the version that added it (`ROOT`: the table's
+    creation, or blind use)."""
+
+    name: str
+    birth: VersionId = ROOT
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DefinitionId:
+    """One definition of one column: the version that made it, and its place there."""
+
+    version: VersionId
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a column is called and holds, according to one version.
+
+    Attributes:
+        column: which column.
+        name: what it is called from now on.
+        type: its type code.
+        nullable: whether it may hold nulls.
+        position: where it stands among the columns; ties go by name.
+        replaces: the definitions its author had seen, which it ends.
+    """
+
+    column: ColumnId
+    name: str
+    type: TypeCode
+    nullable: bool = True
+    position: float = 0.0
+    replaces: tuple[DefinitionId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTag:
+    """A chunk added under an idempotency key: the same for every copy of a retried commit."""
+
+    key: str
+    hash: bytes
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ops:
+    """The decoded ops of one version.
+
+    Attributes:
+        definitions: column definitions, in order; a definition's index is its place here.
+        drops: columns this version ends, for every version in its clock.
+        properties: values set; `None` removes.
+        removed_versions: ids, one per removal, as an array of 36-byte strings.
+        removed_ordinals: the chunk's place in that version, one per removal.
+        removed_keyed: removals of chunks that were added under an idempotency key.
+        is_overwrite: whether `scope` counts.
+        scope: `EVERYTHING`, or the packed partition values that are overwritten.
+    """
+
+    definitions: tuple[Definition, ...] = ()
+    drops: tuple[ColumnId, ...] = ()
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    removed_versions: np.ndarray[Any, np.dtype[np.bytes_]] = field(
+        default_factory=lambda: np.empty(0, f"S{ID_BYTES}")
+    )
+    removed_ordinals: np.ndarray[Any, np.dtype[np.uint32]] = field(
+        default_factory=lambda: np.empty(0, np.uint32)
+    )
+    removed_keyed: tuple[KeyedTag, ...] = ()
+    is_overwrite: bool = False
+    scope: frozenset[bytes] | None = EVERYTHING
+
+    def encode(self) -> bytes | None:
+        """Packed ops, or `None` where there are none."""
+        body: dict[str, Any] = {}
+        if self.definitions:
+            body["d"] = [_pack_definition(definition) for definition in self.definitions]
+        if self.drops:
+            body["u"] = [_pack_column(column) for column in self.drops]
+        if self.properties:
+            body["v"] = dict(self.properties)
+        if len(self.removed_versions):
+            body["-"] = {
+                "v": self.removed_versions.tobytes(),
+                "i": self.removed_ordinals.astype("<u4").tobytes(),
+            }
+        if self.removed_keyed:
+            body["="] = [[tag.key, tag.hash, tag.ordinal] for tag in self.removed_keyed]
+        if self.is_overwrite:
+            body["w"] = None if self.scope is None else sorted(self.scope)
+        return pack(body) if body else None
+
+
+def decode_ops(data: bytes, author: VersionId, name: str) -> Ops:
+    """The ops of version `author`. Raises `Corrupt` where they are not what the table above says."""
+    body = unpack(data, name)
+    try:
+        removals = body.get("-", {"v": b"", "i": b""})
+        ids = np.frombuffer(removals["v"], f"S{ID_BYTES}")
+        ordinals = np.frombuffer(removals["i"], "<u4")
+        if len(ids) != len(ordinals):
+            raise Corrupt(name, "removals name more versions than chunks")
+        return Ops(
+            definitions=tuple(_unpack_definition(item, author) for item in body.get("d", ())),
+            drops=tuple(_unpack_column(item, author) for item in body.get("u", ())),
+            properties=body.get("v", {}),
+            removed_versions=ids,
+            removed_ordinals=ordinals,
+            removed_keyed=tuple(KeyedTag(key, bytes(hash), int(i)) for key, hash, i in body.get("=", ())),
+            is_overwrite="w" in body,
+            scope=None if body.get("w") is None else frozenset(bytes(values) for values in body["w"]),
+        )
+    except Corrupt:
+        raise
+    except Exception as error:
+        raise Corrupt(name, f"malformed ops: {error}") from error
+
+
+def _pack_column(column: ColumnId) -> Sequence[Any]:
+    return [column.name, None if column.birth is SELF else column.birth.to_bytes()]
+
+
+def _unpack_column(item: Sequence[Any], author: VersionId) -> ColumnId:
+    name, birth = item
+    return ColumnId(str(name), author if birth is None else VersionId.from_bytes(birth))
+
+
+def _pack_definition(definition: Definition) -> Sequence[Any]:
+    replaces = [[replaced.version.to_bytes(), replaced.index] for replaced in definition.replaces]
+    column = _pack_column(definition.column)
+    return [column, definition.name, definition.type, definition.nullable, definition.position, replaces]
+
+
+def _unpack_definition(item: Sequence[Any], author: VersionId) -> Definition:
+    column, name, type, nullable, position, replaces = item
+    return Definition(
+        _unpack_column(column, author),
+        str(name),
+        type,
+        bool(nullable),
+        float(position),
+        tuple(DefinitionId(VersionId.from_bytes(version), int(index)) for version, index in replaces),
+    )
+
+
+SELF = VersionId(0, 0, 0, b"\xff" * 16)
+"""Stands for the version being written, whose id is known only once it is sealed. Compared by identity."""

@@ -1,0 +1,90 @@
+"""`settings.json`: what is fixed when a table is created, and the catalog's format marker.
+
+Settings are few on purpose: everything that may change while writers are at work (columns, properties)
+lives in versions and merges. Two writers that create the same table with the same settings write the same
+bytes, so implicit creation by a first commit needs no exclusive create.
+
+A table that is dropped keeps its settings file, marked as dropped; one created again under the name gets
+the next incarnation, and with it another log folder, so no straggler of the old table is read as part of
+the new one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from crdtcat.errors import Corrupt, UnsupportedFormat
+from crdtcat.format.frame import FORMAT_NUMBER
+
+MARKER_NAME: Final = "crdtcat.json"
+MARKER: Final = b'{"crdtcat":{"format":1}}\n'
+
+
+class ColumnSetting(BaseModel):
+    """A column the table was created with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    type: Any = Field(description="type code, see docs/format.md")
+    nullable: bool = True
+
+
+class Settings(BaseModel):
+    """What is fixed at creation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = FORMAT_NUMBER
+    incarnation: int = Field(default=1, ge=1)
+    dropped: bool = False
+    mode: Literal["merge"] = "merge"
+    partition_by: tuple[str, ...] = ()
+    time_column: str | None = None
+    columns: tuple[ColumnSetting, ...] | None = None
+
+    def encode(self) -> bytes:
+        """The file's bytes: equal settings, equal bytes."""
+        return json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def settings_name(table: str) -> str:
+    """Where a table's settings are."""
+    return f"tables/{table}/settings.json"
+
+
+def log_folder(table: str, branch: str, incarnation: int) -> str:
+    """Where a branch's log is."""
+    return f"tables/{table}/{branch}/" if incarnation == 1 else f"tables/{table}/{branch}~{incarnation}/"
+
+
+def decode_settings(data: bytes, name: str) -> Settings:
+    """The settings in a file. Raises `Corrupt` or, for a newer format, `UnsupportedFormat`."""
+    try:
+        content = json.loads(data)
+        if (
+            isinstance(content, dict)
+            and isinstance(content.get("format"), int)
+            and content["format"] > FORMAT_NUMBER
+        ):
+            raise UnsupportedFormat(
+                f"{name}: format {content['format']}, and this release reads {FORMAT_NUMBER}; upgrade crdtcat"
+            )
+        return Settings.model_validate(content)
+    except (ValueError, ValidationError) as error:
+        raise Corrupt(name, f"not valid settings: {error}") from error
+
+
+def check_marker(data: bytes) -> None:
+    """Refuse a catalog of a newer format. Raises `Corrupt` or `UnsupportedFormat`."""
+    if data == MARKER:
+        return
+    try:
+        number = json.loads(data)["crdtcat"]["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(MARKER_NAME, "not a crdtcat catalog marker") from error
+    if number != FORMAT_NUMBER:
+        raise UnsupportedFormat(f"{MARKER_NAME}: catalog format {number}; upgrade crdtcat to read it")

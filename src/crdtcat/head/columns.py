@@ -1,0 +1,251 @@
+"""The columns of a head: which there are, what they are called, what they hold, where their values are.
+
+Theory. A column instance is `(name at birth, version that added it)`. Definitions of an instance form a
+multi-value register: each names the definitions its author had seen, which it ends; the ones left over are
+concurrent. What a table shows is one column per *display name*, made of every live instance of that name, so
+two people who add a column of the same name at the same time get one column with both their values.
+
+- type: the greatest definition left over, widened by the others in falling order where a lossless type
+  exists; the rest are listed as conflicts;
+- columns nobody defined, only used (blind commits into a table without a declared schema), take the type of
+  the smallest version that used them, widened by later ones in rising order. Use never redefines a defined
+  column: a writer that could not know its type cannot change it for everybody;
+- a drop ends the definitions and the values its author had seen; values of versions it had not seen go on
+  being shown;
+- values whose type does not fit are kept, listed, and read as null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.chunks.type_codes import decode_type
+from crdtcat.chunks.widen import is_lossless, widen
+from crdtcat.clock import ROOT, VersionId
+from crdtcat.format.ops import ColumnId, Definition, DefinitionId
+from crdtcat.format.schema_code import StoredField, decode_schema
+from crdtcat.format.sections import Array
+from crdtcat.format.settings import Settings
+from crdtcat.head.clocks import Clocks, seen_by
+from crdtcat.head.conflicts import Conflict
+from crdtcat.log.log import NONE, Log
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as readers see it.
+
+    Attributes:
+        name: what it is called.
+        type: what it holds.
+        nullable: whether it may hold nulls. Always true once a version wrote rows without it.
+        instances: the column instances shown under this name.
+        definitions: the definitions a new one would replace.
+        position: sorts the columns.
+    """
+
+    name: str
+    type: pa.DataType
+    nullable: bool
+    instances: frozenset[ColumnId]
+    definitions: tuple[DefinitionId, ...]
+    position: tuple[int, float, str]
+
+
+class Columns:
+    """The resolved columns of one set of versions. Built by `resolve_columns`."""
+
+    def __init__(
+        self,
+        log: Log,
+        columns: Sequence[Column],
+        hidden: Mapping[ColumnId, Array],
+        conflicts: Sequence[Conflict],
+    ) -> None:
+        self._log = log
+        self.all = tuple(sorted(columns, key=lambda column: column.position))
+        self.by_name = {column.name: column for column in self.all}
+        self.hidden = hidden
+        self.conflicts = tuple(conflicts)
+        self._fields: dict[int, tuple[StoredField, ...]] = {}
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """As Arrow sees it."""
+        return pa.schema([pa.field(column.name, column.type, column.nullable) for column in self.all])
+
+    def fields(self, schema: int) -> tuple[StoredField, ...]:
+        """The stored fields of one packed schema."""
+        if schema not in self._fields:
+            self._fields[schema] = decode_schema(self._log.schemas[schema], "schema")
+        return self._fields[schema]
+
+    def source(self, column: Column, schema: int, version: int) -> StoredField | None:
+        """Where the chunks of `version`, stored under `schema`, hold a column; `None` reads as null.
+
+        Of two stored fields shown under one name the one of the later-born instance counts.
+        """
+        found = [
+            field
+            for field in self.fields(schema)
+            if field.column in column.instances
+            and not (field.column in self.hidden and self.hidden[field.column][version])
+        ]
+        return max(found, key=lambda field: (field.column.birth, field.column.name)) if found else None
+
+    def fits(self, field: StoredField, column: Column) -> bool:
+        """Whether the stored values can be read as the column's type."""
+        return is_lossless(decode_type(field.type), column.type)
+
+
+def resolve_columns(
+    log: Log,
+    settings: Settings,
+    standing: Array,
+    definitions: Mapping[DefinitionId, Definition],
+    drops: Sequence[tuple[int, ColumnId]],
+    clocks: Clocks,
+) -> Columns:
+    """Resolve the columns of a set of versions.
+
+    Args:
+        log: the versions.
+        settings: the table's settings; their columns are definitions by `ROOT`.
+        standing: per version, whether it counts.
+        definitions: every definition in a standing version.
+        drops: (index of the dropping version, column) for every drop in a standing version.
+        clocks: who had seen what.
+    """
+    return _Resolution(log, settings, standing, definitions, drops, clocks).columns()
+
+
+class _Resolution:
+    def __init__(
+        self,
+        log: Log,
+        settings: Settings,
+        standing: Array,
+        definitions: Mapping[DefinitionId, Definition],
+        drops: Sequence[tuple[int, ColumnId]],
+        clocks: Clocks,
+    ) -> None:
+        self.log, self.clocks, self.drops = log, clocks, drops
+        self.conflicts: list[Conflict] = []
+        declared = {
+            DefinitionId(ROOT, at): Definition(ColumnId(c.name), c.name, c.type, c.nullable, float(at))
+            for at, c in enumerate(settings.columns or ())
+        }
+        self.defined = {**declared, **definitions}
+        self.hidden = self._hidden()
+        self.uses = self._uses(standing)
+
+    def _hidden(self) -> dict[ColumnId, Array]:
+        hidden: dict[ColumnId, Array] = {}
+        for at, column in self.drops:
+            seen = seen_by(self.clocks.of(at), self.log)
+            hidden[column] = hidden[column] | seen if column in hidden else seen
+        return hidden
+
+    def _uses(self, standing: Array) -> dict[ColumnId, list[tuple[int, int, StoredField]]]:
+        """Per column, (first version using it under one schema, place, field), rising; hidden use left out."""
+        uses: dict[ColumnId, list[tuple[int, int, StoredField]]] = {}
+        used = self.log.schema.copy()
+        used[~standing] = NONE
+        for schema in np.unique(used[used != NONE]).tolist():
+            versions = np.flatnonzero(used == schema)
+            for place, field in enumerate(decode_schema(self.log.schemas[schema], "schema")):
+                shown = versions
+                if field.column in self.hidden:
+                    shown = versions[~self.hidden[field.column][versions]]
+                if len(shown):
+                    uses.setdefault(field.column, []).append((int(shown[0]), place, field))
+        return {column: sorted(found, key=lambda use: use[:2]) for column, found in uses.items()}
+
+    def _live_definitions(self) -> dict[ColumnId, list[DefinitionId]]:
+        replaced = {old for definition in self.defined.values() for old in definition.replaces}
+        live: dict[ColumnId, list[DefinitionId]] = {}
+        for id in sorted(self.defined, reverse=True):
+            column = self.defined[id].column
+            if id not in replaced and not self._dropped(id, column):
+                live.setdefault(column, []).append(id)
+        return live
+
+    def _dropped(self, id: DefinitionId, column: ColumnId) -> bool:
+        return any(
+            dropped == column
+            and (id.version == ROOT or self.clocks.of(at).saw(id.version.writer, id.version.seq))
+            for at, dropped in self.drops
+        )
+
+    def columns(self) -> Columns:
+        live = self._live_definitions()
+        ended = {column for _, column in self.drops}
+        named: dict[str, set[ColumnId]] = {}
+        for column in live.keys() | self.uses.keys():
+            name = self.defined[live[column][0]].name if column in live else column.name
+            named.setdefault(name, set()).add(column)
+            if column in ended:
+                self._list_survivor(column, name)
+        built = [self._column(name, instances, live) for name, instances in sorted(named.items())]
+        resolved = Columns(self.log, built, self.hidden, ())
+        self._list_misfits(resolved)
+        return Columns(self.log, built, self.hidden, sorted(self.conflicts))
+
+    def _column(
+        self, name: str, instances: set[ColumnId], live: Mapping[ColumnId, list[DefinitionId]]
+    ) -> Column:
+        ids = sorted((id for column in instances for id in live.get(column, ())), reverse=True)
+        if not ids:
+            return self._used_column(name, instances)
+        first = self.defined[ids[0]]
+        type = decode_type(first.type)
+        for id in ids[1:]:
+            other = self.defined[id]
+            wider = widen(type, decode_type(other.type))
+            if wider is None or (other.name != name and other.column in instances):
+                what = f"as {decode_type(other.type)}" if wider is None else f"to {other.name!r}"
+                message = f"column {name!r} was also defined {what} by {id.version}; {ids[0].version} counts"
+                self.conflicts.append(Conflict("column", name, _author(ids[0]), _author(id), message))
+            type = type if wider is None else wider
+        nullable = any(self.defined[id].nullable for id in ids)
+        position = (0, first.position, name)
+        return Column(name, type, nullable, frozenset(instances), tuple(sorted(ids)), position)
+
+    def _used_column(self, name: str, instances: set[ColumnId]) -> Column:
+        uses = sorted((use for column in instances for use in self.uses[column]), key=lambda use: use[:2])
+        version, place, field = uses[0]
+        type, nullable = decode_type(field.type), field.nullable
+        for _, _, other in uses[1:]:
+            wider = widen(type, decode_type(other.type))
+            type = type if wider is None else wider
+            nullable = nullable or other.nullable
+        return Column(name, type, nullable, frozenset(instances), (), (1, version * 2.0**20 + place, name))
+
+    def _list_survivor(self, column: ColumnId, name: str) -> None:
+        at = max(at for at, dropped in self.drops if dropped == column)
+        dropper = self.log.id_at(at)
+        uses = self.uses.get(column, [])
+        loser = self.log.id_at(uses[0][0]) if uses else None
+        message = f"column {name!r} was dropped by {dropper} while others wrote to it; their values are shown"
+        self.conflicts.append(Conflict("drop", name, loser, dropper, message))
+
+    def _list_misfits(self, columns: Columns) -> None:
+        for column in columns.all:
+            for instance in column.instances:
+                for version, _, field in self.uses.get(instance, ()):
+                    if columns.fits(field, column):
+                        continue
+                    id = self.log.id_at(version)
+                    stored = decode_type(field.type)
+                    message = f"column {column.name!r} holds {column.type}; {id} wrote {stored}, read as null"
+                    winner = _author(column.definitions[-1]) if column.definitions else None
+                    self.conflicts.append(Conflict("misfit", column.name, winner, id, message))
+
+
+def _author(id: DefinitionId) -> VersionId | None:
+    return None if id.version == ROOT else id.version

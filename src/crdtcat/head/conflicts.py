@@ -1,0 +1,47 @@
+"""What lost, and to whom: concurrent writes that met, listed so that nothing is lost in silence.
+
+A conflict is a fact about a set of versions, so every reader of the same set lists the same ones. The kinds
+are a closed set:
+
+=============  =============================================================================================
+kind           when
+=============  =============================================================================================
+overwrite      two overwrites of overlapping scope, neither of which had seen the other: the greater id wins
+property       two values set for one property by versions that had not seen each other: the greater id wins
+column         two definitions of one column by versions that had not seen each other, and no lossless type
+               holds both, or they give it two names: the greater id wins
+drop           a column was dropped while somebody wrote to it: their values survive in a column of that name
+misfit         rows whose type does not fit the column's, written by somebody who could not know: read as null
+=============  =============================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from crdtcat.clock import VersionId
+
+Kind = Literal["overwrite", "property", "column", "drop", "misfit"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Conflict:
+    """One loser of one encounter.
+
+    Attributes:
+        kind: what met, see the table above.
+        subject: the property, column or partition it is about; empty for a whole table.
+        winner: whose write counts. `None` where the table's creation does.
+        loser: whose does not; its file, or the bundle that covers it, still holds what it wrote.
+        message: the same in words.
+    """
+
+    kind: Kind
+    subject: str
+    winner: VersionId | None
+    loser: VersionId | None
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"

@@ -1,0 +1,190 @@
+"""The fold: from a set of versions to what the table is.
+
+A pure function of the log and the settings, computed with lattices so that grouping and order cannot
+matter: chunks are an OR-set by tag, properties a map of LWW registers, counters are G-counters summed over
+standing versions, overwrite epochs the greatest overwrite per scope. Chunks are handled as arrays; the few
+versions that carry ops are decoded one by one.
+
+Rules, as in the design: of the versions with one idempotency key the smallest stands and the others are
+void; a chunk is alive when no standing version removed it and, if it was born in an overwrite, no greater
+standing overwrite's scope contains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from crdtcat.format.ops import ColumnId, Definition, DefinitionId, KeyedTag, Ops, decode_ops
+from crdtcat.format.sections import Array
+from crdtcat.format.settings import Settings
+from crdtcat.head.clocks import Clocks
+from crdtcat.head.columns import Columns, resolve_columns
+from crdtcat.head.conflicts import Conflict
+from crdtcat.lattice.lattice_map import LatticeMap
+from crdtcat.lattice.lww import LWWRegister
+from crdtcat.log.log import NONE, Log
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """What a set of versions amounts to.
+
+    Attributes:
+        standing: per version, whether it counts (false: void under its idempotency key).
+        alive: per chunk, whether its rows are in the table.
+        columns: the resolved columns.
+        properties: name to value.
+        conflicts: every loser, sorted.
+        clocks: who had seen what.
+    """
+
+    standing: Array
+    alive: Array
+    columns: Columns
+    properties: Mapping[str, Any]
+    conflicts: tuple[Conflict, ...]
+    clocks: Clocks
+
+
+def fold(log: Log, settings: Settings) -> Folded:
+    """Fold a log. O(versions + chunks) in arrays, plus O(ops) in Python. Theorem: `strong_eventual_consistency`."""
+    clocks = Clocks(log)
+    standing = standing_versions(log)
+    ops = _decoded_ops(log, standing)
+    conflicts: list[Conflict] = []
+    alive = standing[log.chunk_version] if log.chunk_count else np.empty(0, bool)
+    overwrites = {at: op.scope for at, op in ops.items() if op.is_overwrite}
+    alive = _without_removed(log, ops, alive)
+    alive = _within_epochs(log, overwrites, alive)
+    conflicts += _lost_overwrites(log, overwrites, clocks)
+    properties, lost = _properties(log, ops, clocks)
+    conflicts += lost
+    columns = _columns(log, settings, standing, ops, clocks)
+    conflicts += columns.conflicts
+    return Folded(standing, alive, columns, properties, tuple(sorted(conflicts, key=str)), clocks)
+
+
+def standing_versions(log: Log) -> Array:
+    """Per version whether it stands: the first of its idempotency key, or without one."""
+    standing = np.ones(len(log), bool)
+    if log.key.null_count == len(log):
+        return standing
+    keyed = np.flatnonzero(np.asarray(log.key.is_valid()))
+    codes = np.asarray(pc.dictionary_encode(log.key.drop_null()).indices)
+    _, first = np.unique(codes, return_index=True)  # versions rise by id: the first of a key is the smallest
+    standing[keyed] = False
+    standing[keyed[first]] = True
+    return standing
+
+
+def _decoded_ops(log: Log, standing: Array) -> dict[int, Ops]:
+    if log.ops.null_count == len(log):
+        return {}
+    found = np.flatnonzero(np.asarray(log.ops.is_valid()) & standing).tolist()
+    return {at: decode_ops(log.ops[at].as_py(), log.id_at(at), str(log.id_at(at))) for at in found}
+
+
+def _without_removed(log: Log, ops: Mapping[int, Ops], alive: Array) -> Array:
+    alive = alive.copy()
+    keyed: set[KeyedTag] = set()
+    for op in ops.values():
+        if len(op.removed_versions):
+            at = log.find(op.removed_versions)
+            present = at >= 0  # a removal may name a version this snapshot does not have
+            at, ordinals = at[present], op.removed_ordinals[present].astype(np.int64)
+            chunk = log.chunk_start[at].astype(np.int64) + ordinals
+            alive[chunk[chunk < log.chunk_start[at + 1].astype(np.int64)]] = False
+        keyed.update(op.removed_keyed)
+    for tag in keyed:
+        for chunk in _chunks_of(log, tag):
+            alive[chunk] = False
+    return alive
+
+
+def _chunks_of(log: Log, tag: KeyedTag) -> list[int]:
+    versions = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(log.key, tag.key.encode()), fill_value=False)))
+    found = []
+    for version in versions.tolist():
+        chunk = int(log.chunk_start[version]) + tag.ordinal
+        if chunk < int(log.chunk_start[version + 1]) and log.hash[chunk].tobytes() == tag.hash:
+            found.append(chunk)
+    return found
+
+
+def _within_epochs(log: Log, overwrites: Mapping[int, frozenset[bytes] | None], alive: Array) -> Array:
+    """Chunks born in an overwrite die when a greater overwrite's scope contains them."""
+    if not overwrites:
+        return alive
+    born = np.zeros(len(log), bool)
+    born[list(overwrites)] = True
+    born_here = born[log.chunk_version]
+    whole = max((at for at, scope in overwrites.items() if scope is None), default=-1)
+    dead = born_here & (log.chunk_version.astype(np.int64) < whole)
+    latest = np.full(len(log.partitions) + 1, -1, np.int64)  # per partition; the last stands for "none"
+    places = {values: at for at, values in enumerate(log.partitions)}
+    for at, scope in overwrites.items():
+        for values in scope or ():
+            if values in places:
+                latest[places[values]] = max(latest[places[values]], at)
+    partition = np.where(log.partition == NONE, len(log.partitions), log.partition)
+    dead |= born_here & (log.chunk_version.astype(np.int64) < latest[partition])
+    return alive & ~dead
+
+
+def _lost_overwrites(
+    log: Log, overwrites: Mapping[int, frozenset[bytes] | None], clocks: Clocks
+) -> list[Conflict]:
+    lost = []
+    order = sorted(overwrites)
+    for place, at in enumerate(order):
+        scope = overwrites[at]
+        for later in reversed(order[place + 1 :]):
+            other = overwrites[later]
+            if scope is not None and other is not None and not scope & other:
+                continue
+            if not clocks.saw(later, at):
+                winner, loser = log.id_at(later), log.id_at(at)
+                message = f"overwrite {loser} met {winner}, which had not seen it and wins where they overlap"
+                lost.append(Conflict("overwrite", "", winner, loser, message))
+            break  # the greatest overlapping overwrite decides
+    return lost
+
+
+def _properties(log: Log, ops: Mapping[int, Ops], clocks: Clocks) -> tuple[dict[str, Any], list[Conflict]]:
+    registers: LatticeMap[str, LWWRegister[Any]] = LatticeMap()
+    writes: dict[str, list[int]] = {}
+    for at, op in ops.items():
+        for name, value in op.properties.items():
+            registers = registers.update(name, LWWRegister(log.id_at(at), value))
+            writes.setdefault(name, []).append(at)
+    lost = []
+    for name, versions in writes.items():
+        winner = max(versions)
+        for at in versions:
+            if at != winner and not clocks.saw(winner, at) and not _superseded(at, versions, clocks):
+                message = f"property {name!r} set by {log.id_at(at)} lost to {log.id_at(winner)}"
+                lost.append(Conflict("property", name, log.id_at(winner), log.id_at(at), message))
+    values = {name: register.value for name, register in registers.items() if register.value is not None}
+    return values, lost
+
+
+def _superseded(at: int, versions: list[int], clocks: Clocks) -> bool:
+    """Whether some other write had seen this one: then it was replaced knowingly, not lost."""
+    return any(other != at and clocks.saw(other, at) for other in versions)
+
+
+def _columns(
+    log: Log, settings: Settings, standing: Array, ops: Mapping[int, Ops], clocks: Clocks
+) -> Columns:
+    definitions: dict[DefinitionId, Definition] = {}
+    drops: list[tuple[int, ColumnId]] = []
+    for at, op in ops.items():
+        id = log.id_at(at)
+        definitions.update((DefinitionId(id, place), item) for place, item in enumerate(op.definitions))
+        drops += [(at, column) for column in op.drops]
+    return resolve_columns(log, settings, standing, definitions, drops, clocks)

@@ -1,0 +1,171 @@
+"""The head: what a table is, to everybody who has merged the same version files.
+
+A head is immutable and computed once; its parts are worked out when first asked for. Two heads of the same
+set of versions are equal in everything: rows, order, schema, root hash, snapshot id, conflicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.clock import VectorClock, VersionId
+from crdtcat.format.sections import Array
+from crdtcat.format.settings import Settings
+from crdtcat.head.clocks import log_clock
+from crdtcat.head.columns import Columns
+from crdtcat.head.conflicts import Conflict
+from crdtcat.head.fold import Folded, fold
+from crdtcat.head.snapshot import Snapshot, snapshot_id
+from crdtcat.head.version import History
+from crdtcat.lattice.gcounter import GCounter
+from crdtcat.log.log import Log
+from crdtcat.merkle import root_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A run of rows in the table.
+
+    Attributes:
+        hash: BLAKE3 of its canonical content, 64 hexadecimal digits.
+        rows: how many rows.
+        version: who added it.
+        ordinal: its place among the chunks that version added.
+    """
+
+    hash: str
+    rows: int
+    version: VersionId
+    ordinal: int
+
+
+class Chunks(Sequence[Chunk]):
+    """The live chunks of a head, in row order, made when looked at."""
+
+    def __init__(self, log: Log, index: Array) -> None:
+        self._log, self._index = log, index
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @overload
+    def __getitem__(self, index: int) -> Chunk: ...
+    @overload
+    def __getitem__(self, index: slice) -> Chunks: ...
+    def __getitem__(self, index: int | slice) -> Chunk | Chunks:
+        if isinstance(index, slice):
+            return Chunks(self._log, self._index[index])
+        at = int(self._index[index])
+        version = int(self._log.chunk_version[at])
+        ordinal = at - int(self._log.chunk_start[version])
+        return Chunk(
+            self._log.hash[at].tobytes().hex(), int(self._log.rows[at]), self._log.id_at(version), ordinal
+        )
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return (self[at] for at in range(len(self)))
+
+
+class Head:
+    """The linearized view of a table at one snapshot.
+
+    Args:
+        table: the table's name, for messages.
+        log: the versions.
+        settings: the table's settings.
+    """
+
+    def __init__(self, table: str, log: Log, settings: Settings) -> None:
+        self.table = table
+        self.log = log
+        self.settings = settings
+
+    @cached_property
+    def folded(self) -> Folded:
+        """The fold behind this head."""
+        return fold(self.log, self.settings)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The set of versions this head was made from. `str(head.snapshot)` is a token for `at=`."""
+        return Snapshot(snapshot_id(self.log), len(self.log), self.clock)
+
+    @cached_property
+    def clock(self) -> VectorClock:
+        """Per writer, how many of its versions are in this head."""
+        return log_clock(self.log)
+
+    @property
+    def version(self) -> int:
+        """How many versions stand: the length of `history`."""
+        return int(self.folded.standing.sum())
+
+    @cached_property
+    def history(self) -> History:
+        """Standing versions in id order: the linearized view. A late version may sort into the past."""
+        return History(self.log, np.flatnonzero(self.folded.standing), self.folded.standing)
+
+    @cached_property
+    def void(self) -> History:
+        """Versions that do not count because an earlier one has their idempotency key."""
+        return History(self.log, np.flatnonzero(~self.folded.standing), self.folded.standing)
+
+    @property
+    def columns(self) -> Columns:
+        """The resolved columns."""
+        return self.folded.columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, in order, as Arrow types."""
+        return self.folded.columns.schema
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """Table properties."""
+        return dict(self.folded.properties)
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """Every concurrent write that lost, and to whom."""
+        return self.folded.conflicts
+
+    @cached_property
+    def live(self) -> Array:
+        """Indexes of the live chunks in the log, in row order: by version id, then as the version added them."""
+        return np.flatnonzero(self.folded.alive)
+
+    @cached_property
+    def row_count(self) -> int:
+        """Rows in the table. Reads no data."""
+        return int(self.log.rows[self.live].sum(dtype=np.uint64))
+
+    @cached_property
+    def chunks(self) -> Chunks:
+        """The live chunks, in row order."""
+        return Chunks(self.log, self.live)
+
+    @cached_property
+    def root_hash(self) -> str:
+        """Root of the Merkle tree over the live chunks: equal for equal rows in equal chunks."""
+        return root_hash(self.log.hash[self.live], self.log.rows[self.live])
+
+    @cached_property
+    def commits(self) -> GCounter[int]:
+        """Standing commits per writer."""
+        writers, counts = np.unique(
+            self.log.id_fields["writer"][self.folded.standing].astype(np.uint64), return_counts=True
+        )
+        return GCounter(dict(zip(writers.tolist(), counts.tolist(), strict=True)))
+
+    def __repr__(self) -> str:
+        return (
+            f"Head({self.table}: version {self.version:,}, {self.row_count:,} rows in {len(self.live):,} chunks, "
+            f"{len(self.columns.all)} columns, snapshot {self.snapshot.id[:12]})"
+        )

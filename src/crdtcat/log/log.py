@@ -1,0 +1,158 @@
+"""The state: a grow-only set of version deltas, in columns.
+
+Theory. A log is a set of versions keyed by version id; `join` is set union, so it is associative,
+commutative and idempotent whatever the deltas mean (theorem: `state_join_semilattice`). Nothing derived is
+stored here: what is void, alive, winning or in conflict is computed in the head.
+
+Canonical form. Versions stand in rising id order, the chunks of a version in the order it added them, the
+places of a chunk in rising order of segment name and row group. Fixed-width attributes are numpy arrays,
+blobs are Arrow arrays: a million entries are a few dozen arrays, not a million objects.
+
+The one attribute that is not part of a delta is `places`: where a chunk's bytes can be read. Places are
+joined by union and never change a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.clock import VersionId
+from crdtcat.clock.version_id import ID_BYTES
+from crdtcat.format.sections import Array, blobs
+from crdtcat.log.statistics import Statistics
+
+NONE: Final = np.uint32(2**32 - 1)
+"""No schema, no partition."""
+
+ID = np.dtype(f"S{ID_BYTES}")
+ID_FIELDS = np.dtype([("hlc", ">u8"), ("writer", ">u8"), ("seq", ">u4"), ("digest", "V16")])
+NO_TIME: Final = np.iinfo(np.int64).min
+"""Least time of a version whose time column has no values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """A set of version deltas. Immutable; see `crdtcat.log.join` for union and subsets.
+
+    Attributes:
+        ids: 36-byte version ids, rising.
+        operation: index into `crdtcat.format.version.OPERATIONS`.
+        schema: index into `schemas`, or NONE.
+        time_min, time_max: microseconds since 1970 in the time column, or NO_TIME.
+        key, metadata, clock, ops: packed blobs, mostly null.
+        chunk_start: where each version's chunks begin; one longer than `ids`.
+        hash: 32 bytes per chunk.
+        rows, nbytes: per chunk.
+        partition: per chunk, index into `partitions`, or NONE.
+        place_chunk, place_segment, place_group: where chunks are stored.
+        segment_name (24 bytes), segment_size, segment_digest (32 bytes), segment_footer: per segment.
+        schemas, partitions: distinct packed values.
+        inline: rows that are still inside version files, by (version id, ordinal).
+        statistics: bounds per column and chunk, decoded when asked for.
+    """
+
+    ids: Array
+    operation: Array
+    schema: Array
+    time_min: Array
+    time_max: Array
+    key: pa.LargeBinaryArray
+    metadata: pa.LargeBinaryArray
+    clock: pa.LargeBinaryArray
+    ops: pa.LargeBinaryArray
+    chunk_start: Array
+    hash: Array
+    rows: Array
+    nbytes: Array
+    partition: Array
+    place_chunk: Array
+    place_segment: Array
+    place_group: Array
+    segment_name: Array
+    segment_size: Array
+    segment_digest: Array
+    segment_footer: Array
+    schemas: tuple[bytes, ...] = ()
+    partitions: tuple[bytes, ...] = ()
+    inline: Mapping[tuple[bytes, int], bytes] = field(default_factory=dict)
+    statistics: Statistics = field(default_factory=Statistics)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def chunk_count(self) -> int:
+        """How many chunks the versions added, dead or alive."""
+        return len(self.hash)
+
+    @cached_property
+    def id_fields(self) -> Array:
+        """The ids as records of hlc, writer, seq, digest, without a copy."""
+        return self.ids.view(ID_FIELDS)
+
+    @cached_property
+    def id_bytes(self) -> bytes:
+        """All ids, concatenated in order."""
+        return self.ids.tobytes()
+
+    @cached_property
+    def chunk_version(self) -> Array:
+        """Per chunk, the index of the version that added it."""
+        return np.repeat(np.arange(len(self), dtype=np.uint32), np.diff(self.chunk_start))
+
+    def id_at(self, index: int) -> VersionId:
+        """The version id at an index."""
+        return VersionId.from_bytes(self.id_bytes[index * ID_BYTES : (index + 1) * ID_BYTES])
+
+    def find(self, ids: Array) -> Array:
+        """For each id its index, or -1 where the log does not have it. O(k log n)."""
+        if not len(self.ids):
+            return np.full(len(ids), -1, np.int64)
+        at = np.searchsorted(self.ids, ids)
+        at[at == len(self.ids)] = 0
+        return np.where(self.ids[at] == ids, at, -1)
+
+    def index_of(self, id: VersionId) -> int:
+        """The index of one id, or -1."""
+        return int(self.find(np.array([id.to_bytes()], ID))[0])
+
+    def with_(self, **changes: Any) -> Log:
+        """A copy with some columns replaced."""
+        return replace(self, **changes)
+
+
+def empty_log() -> Log:
+    """The set of no versions: the identity of join."""
+    none = np.empty(0, np.uint32)
+    times = np.empty(0, np.int64)
+    sizes = np.empty(0, np.uint64)
+    no_blobs = blobs([])
+    return Log(
+        ids=np.empty(0, ID),
+        operation=np.empty(0, np.uint8),
+        schema=none,
+        time_min=times,
+        time_max=times,
+        key=no_blobs,
+        metadata=no_blobs,
+        clock=no_blobs,
+        ops=no_blobs,
+        chunk_start=np.zeros(1, np.uint64),
+        hash=np.empty((0, 32), np.uint8),
+        rows=sizes,
+        nbytes=sizes,
+        partition=none,
+        place_chunk=none,
+        place_segment=none,
+        place_group=none,
+        segment_name=np.empty(0, "S24"),
+        segment_size=sizes,
+        segment_digest=np.empty((0, 32), np.uint8),
+        segment_footer=none,
+    )

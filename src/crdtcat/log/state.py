@@ -1,0 +1,184 @@
+"""A table's state as a handle holds it: a log, and which files went into it.
+
+The protocol's reader and collector see a state through `missing`, `unread`, `joined`, `gaps`, `covered` and
+`contains`, and nothing else. Immutable: a refresh makes a new one, and readers of the old one go on.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from crdtcat.clock import VectorClock, VersionId
+from crdtcat.errors import Corrupt
+from crdtcat.format.sections import Array
+from crdtcat.format.version import decode_version, unpack
+from crdtcat.log.build import LogBuilder
+from crdtcat.log.join import join
+from crdtcat.log.log import ID, Log, empty_log
+from crdtcat.log.serialize import Bundle, decode_bundle
+from crdtcat.protocol.names import is_bundle, last
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything read of one log folder.
+
+    Attributes:
+        folder: the log's folder, ending in a slash.
+        log: the versions.
+        bundles: names of bundles joined.
+        replaced: names of bundles that those take the place of.
+        elsewhere: transactions that do not touch this table.
+        needs: what the clocks of the versions say must exist.
+    """
+
+    folder: str
+    log: Log = field(default_factory=empty_log)
+    bundles: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
+    elsewhere: frozenset[str] = frozenset()
+    needs: VectorClock = field(default_factory=VectorClock)
+
+    @cached_property
+    def _identity(self) -> tuple[str, bytes, frozenset[str], bytes]:
+        places = np.stack((self.log.place_chunk, self.log.place_segment, self.log.place_group)).tobytes()
+        return self.folder, self.log.id_bytes, self.bundles, places
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def missing(self, versions: Sequence[str]) -> Sequence[str]:
+        """Version files not in the log. O(k log n)."""
+        versions = [name for name in versions if name not in self.elsewhere]
+        found = self.log.find(ids_of(versions))
+        return [versions[at] for at in np.flatnonzero(found < 0).tolist()]
+
+    def unread(self, bundles: Sequence[str]) -> Sequence[str]:
+        """Bundles neither joined nor replaced."""
+        return [name for name in bundles if name not in self.bundles and name not in self.replaced]
+
+    def joined(self, files: Sequence[tuple[str, bytes]]) -> State:
+        """This state with more files. Raises `Corrupt` or `UnsupportedFormat`, naming the file."""
+        if not files:
+            return self
+        log, needs = self.log, dict(self.needs)
+        bundles, replaced, elsewhere = set(self.bundles), set(self.replaced), set(self.elsewhere)
+        builder = LogBuilder(self.folder)
+        with paused_garbage_collection():
+            for name, data in files:
+                if is_bundle(name):
+                    bundle = decode_bundle(data, self.folder, name)
+                    bundles.add(name)
+                    replaced |= bundle.replaces
+                    _require(needs, bundle.log, name)
+                    log = join(log, bundle.log)
+                elif not self._add_version(builder, name, data):
+                    elsewhere.add(name)
+            fresh = builder.build()
+        _require(needs, fresh, self.folder)
+        return State(
+            self.folder,
+            join(log, fresh),
+            frozenset(bundles),
+            frozenset(replaced),
+            frozenset(elsewhere),
+            VectorClock(needs),
+        )
+
+    def _add_version(self, builder: LogBuilder, name: str, data: bytes) -> bool:
+        id, body = decode_version(data, name)
+        if last(name) != f"{id}.v":
+            raise Corrupt(name, f"holds version {id}: the file was renamed or its name damaged")
+        parts = body.get("t")
+        if parts is not None:  # a transaction: one version with a part for each log it touches
+            if self.folder not in parts:
+                return False
+            body = {**parts[self.folder], "h": id.hlc, "w": id.writer, "s": id.seq, "l": self.folder}
+        builder.add(id, body, name)
+        return True
+
+    def gaps(self) -> frozenset[tuple[int, int]]:
+        """Versions that must exist, by their writers' counts and the clocks of others, and are not here."""
+        return self._gaps
+
+    @cached_property
+    def _gaps(self) -> frozenset[tuple[int, int]]:
+        if not len(self.log):
+            return frozenset()
+        fields = self.log.id_fields
+        writers = fields["writer"].astype(np.uint64)
+        seqs = fields["seq"].astype(np.int64)
+        order = np.lexsort((seqs, writers))
+        writers, seqs = writers[order], seqs[order]
+        first = np.concatenate(([True], writers[1:] != writers[:-1]))
+        before = np.concatenate(([0], seqs[:-1]))
+        before[first] = 0
+        at = np.flatnonzero(seqs > before + 1)  # equal numbers: a cloned machine; not a gap
+        gaps = {(int(writers[i]), int(before[i]) + 1) for i in at}
+        if len(self.needs):
+            ends = np.flatnonzero(np.concatenate((writers[1:] != writers[:-1], [True])))
+            latest = dict(zip(writers[ends].tolist(), seqs[ends].tolist(), strict=True))
+            gaps |= {(w, latest.get(w, 0) + 1) for w, seq in self.needs.items() if latest.get(w, 0) < seq}
+        return frozenset(gaps)
+
+    def covered(self, bundle: tuple[str, bytes], names: Sequence[str]) -> Sequence[str]:
+        """Version files that the bundle holds, by a fresh read of its bytes."""
+        found = self._read(bundle).log.find(ids_of(names))
+        return [names[at] for at in np.flatnonzero(found >= 0).tolist()]
+
+    def contains(self, bundle: tuple[str, bytes], other: tuple[str, bytes]) -> bool:
+        """Whether everything `other` covers is in the bundle."""
+        return bool((self._read(bundle).log.find(self._read(other).log.ids) >= 0).all())
+
+    def _read(self, bundle: tuple[str, bytes]) -> Bundle:
+        name, data = bundle
+        return decode_bundle(data, self.folder, name)
+
+
+def ids_of(names: Sequence[str]) -> Array:
+    """Version ids as 36-byte strings, from file names."""
+    return np.frombuffer(bytes.fromhex("".join(last(name)[:-2] for name in names).replace("-", "")), ID)
+
+
+def clock_of(blob: bytes, name: str) -> tuple[bytes | None, dict[int, int]]:
+    """A packed clock: the version it is the difference to, and the difference."""
+    parent, beyond = unpack(blob, name)
+    if not isinstance(beyond, dict):
+        raise Corrupt(name, "a clock must be a map")
+    return parent, beyond
+
+
+def _require(needs: dict[int, int], log: Log, name: str) -> None:
+    if log.clock.null_count == len(log):
+        return
+    for blob in log.clock.drop_null().to_pylist():
+        parent, beyond = clock_of(blob, name)
+        if parent is not None:
+            base = VersionId.from_bytes(parent)
+            beyond = {**beyond, base.writer: max(base.seq, beyond.get(base.writer, 0))}
+        for writer, seq in beyond.items():
+            if seq > needs.get(writer, 0):
+                needs[writer] = seq
+
+
+@contextmanager
+def paused_garbage_collection() -> Iterator[Any]:
+    """Many small containers are about to be made and none of them is garbage: scanning them costs more
+    than decoding them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,169 @@
+"""Column bounds per chunk, kept as they were loaded until a filter asks for them.
+
+A part is the statistics of one bundle, or of a run of version files, with chunk numbers of its own. Joining
+logs renumbers chunks; a part is not rewritten for that, it only gets a new map from its own numbers to the
+log's. Only the columns a filter names are ever decoded.
+
+Statistics of one column may come in several domains (the column was widened from int to float, say); each
+is kept apart, as `(column name in the chunk, domain)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.format.sections import Array, Column, blobs
+
+DOMAINS: Final = {"i": "int", "f": "float", "b": "bytes", "-": None}
+GONE: Final = np.int64(-1)
+
+
+class Bounds(NamedTuple):
+    """One column's statistics in one domain: parallel arrays, one row per chunk that has them.
+
+    `low` and `high` are numpy arrays, or Arrow binaries in the bytes domain; `known` tells where both are
+    set; `nulls` counts nulls. In the domain "-" only `nulls` counts.
+    """
+
+    chunk: Array
+    low: Column
+    high: Column
+    known: Array
+    nulls: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Statistics with chunk numbers of their own, and where those chunks are in the log now (-1: gone)."""
+
+    columns: tuple[tuple[str, str], ...]
+    load: Callable[[str, str], Bounds]
+    position: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """All statistics of a log."""
+
+    parts: tuple[Part, ...] = ()
+
+    def moved(self, position: Array) -> Statistics:
+        """The same, after chunk `c` of the log became chunk `position[c]` (-1: gone)."""
+        parts = []
+        for part in self.parts:
+            moved = np.where(part.position >= 0, position[part.position], GONE)
+            if (moved >= 0).any():
+                parts.append(Part(part.columns, part.load, moved))
+        return Statistics(tuple(parts))
+
+    def plus(self, other: Statistics) -> Statistics:
+        """Both together; the caller has already given `other` its chunk numbers in the common log."""
+        return Statistics(self.parts + other.parts)
+
+    def columns(self) -> set[tuple[str, str]]:
+        """Every (column, domain) there is."""
+        return {column for part in self.parts for column in part.columns}
+
+    def bounds(self, name: str, domain: str) -> Bounds | None:
+        """The statistics of one column in one domain, numbered as the log is. O(chunks with statistics)."""
+        found = []
+        for part in self.parts:
+            if (name, domain) not in part.columns:
+                continue
+            loaded = part.load(name, domain)
+            at = part.position[loaded.chunk]
+            found.append(_take(loaded._replace(chunk=at), np.flatnonzero(at >= 0)))
+        return _concat(found) if found else None
+
+
+def from_lists(
+    columns: Mapping[tuple[str, str], tuple[list[int], list[Any], list[Any], list[int]]], chunks: int
+) -> Statistics:
+    """Statistics gathered while version files were read: lists of chunk, low, high, nulls per column."""
+    if not columns:
+        return Statistics()
+
+    def load(name: str, domain: str) -> Bounds:
+        chunk, low, high, nulls = columns[name, domain]
+        known = np.fromiter(
+            (a is not None and b is not None for a, b in zip(low, high, strict=True)), bool, len(low)
+        )
+        return Bounds(
+            np.asarray(chunk, np.int64),
+            _values(low, domain),
+            _values(high, domain),
+            known,
+            np.asarray(nulls, np.int64),
+        )
+
+    return Statistics((Part(tuple(sorted(columns)), load, np.arange(chunks, dtype=np.int64)),))
+
+
+def from_sections(columns: Mapping[str, Column], listed: list[tuple[str, str]], chunks: int) -> Statistics:
+    """Statistics as a bundle keeps them; see `to_sections`."""
+    if not listed:
+        return Statistics()
+    places = {column: index for index, column in enumerate(listed)}
+
+    def load(name: str, domain: str) -> Bounds:
+        prefix = f"stat{places[name, domain]}"
+        chunk: Any = columns[f"{prefix}.chunk"]
+        nulls: Any = columns[f"{prefix}.nulls"]
+        if domain == "-":
+            nothing = np.zeros(len(chunk), np.int64)
+            return Bounds(chunk.astype(np.int64), nothing, nothing, np.zeros(len(chunk), bool), nulls)
+        known: Any = columns[f"{prefix}.known"]
+        return Bounds(
+            chunk.astype(np.int64), columns[f"{prefix}.low"], columns[f"{prefix}.high"], known != 0, nulls
+        )
+
+    return Statistics((Part(tuple(listed), load, np.arange(chunks, dtype=np.int64)),))
+
+
+def to_sections(statistics: Statistics) -> tuple[list[tuple[str, str]], dict[str, Column]]:
+    """Arrays for a bundle: for the n-th (column, domain), `stat<n>.chunk`, `.low`, `.high`, `.known`, `.nulls`."""
+    listed = sorted(statistics.columns())
+    columns: dict[str, Column] = {}
+    for index, (name, domain) in enumerate(listed):
+        bounds = statistics.bounds(name, domain)
+        assert bounds is not None
+        bounds = _take(bounds, np.argsort(bounds.chunk, kind="stable"))
+        columns[f"stat{index}.chunk"] = bounds.chunk.astype("<u4")
+        columns[f"stat{index}.nulls"] = bounds.nulls.astype("<i8")
+        if domain != "-":
+            columns[f"stat{index}.known"] = bounds.known.astype("<u1")
+            columns[f"stat{index}.low"] = bounds.low
+            columns[f"stat{index}.high"] = bounds.high
+    return listed, columns
+
+
+def _values(values: list[Any], domain: str) -> Column:
+    if domain == "b":
+        return blobs([b"" if value is None else value for value in values])
+    kind = np.float64 if domain == "f" else np.int64
+    return np.fromiter((0 if value is None else value for value in values), kind, len(values))
+
+
+def _take(bounds: Bounds, index: Array) -> Bounds:
+    return Bounds(
+        *(
+            column[index] if isinstance(column, np.ndarray) else column.take(pa.array(index))
+            for column in bounds
+        )
+    )
+
+
+def _concat(parts: list[Bounds]) -> Bounds:
+    if len(parts) == 1:
+        return parts[0]
+    return Bounds(
+        *(
+            np.concatenate(columns) if isinstance(columns[0], np.ndarray) else pa.concat_arrays(columns)
+            for columns in zip(*parts, strict=True)
+        )
+    )

@@ -1,0 +1,48 @@
+"""Reader, publisher and collector as sans-I/O steps.
+
+A step is a frozen value: `wants` names the store requests it would like, `take(answers)` is the next step,
+and a step that wants nothing is finished. Nothing here imports a store, reads a clock or draws a random
+number, so the same code runs on a real store, on a faulty simulated one, and under a scheduler that tries
+every interleaving.
+"""
+
+from crdtcat.protocol.collector import Collector
+from crdtcat.protocol.names import bundle_name, bundle_rank, is_bundle, is_version, version_name
+from crdtcat.protocol.publish import Outcome, Publish
+from crdtcat.protocol.reader import Reader
+from crdtcat.protocol.requests import (
+    Answer,
+    Delete,
+    Deleted,
+    Get,
+    Got,
+    Listed,
+    ListPage,
+    Object,
+    Put,
+    Request,
+    Stored,
+)
+
+__all__ = [
+    "Answer",
+    "Collector",
+    "Delete",
+    "Deleted",
+    "Get",
+    "Got",
+    "ListPage",
+    "Listed",
+    "Object",
+    "Outcome",
+    "Publish",
+    "Put",
+    "Reader",
+    "Request",
+    "Stored",
+    "bundle_name",
+    "bundle_rank",
+    "is_bundle",
+    "is_version",
+    "version_name",
+]

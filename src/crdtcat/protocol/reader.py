@@ -1,0 +1,171 @@
+"""The reader: list, fetch what is new, join; again if anything slipped away in between.
+
+Why this is enough. The reader lists `transactions/`, then the table's folder, each ascending. A file that
+was deleted before its page was read is covered by a bundle of higher rank, which sorts later and had been
+durable before the deletion, so it is on a page still to be read (or was deleted in favour of yet another,
+later one). Bundles before versions, the table before transactions, or descending ranks each lose data;
+`tests/counterexamples` keeps the histories.
+
+Three things send it back to listing, each bounded by `passes`:
+
+- a listed file that is gone when fetched (collected in the meantime): list again, never skip;
+- a version that names another, by its writer's count or in its clock, which the state does not have: its
+  page was read before it was stored. Seen again in a listing that began after, it is damage: `Corrupt`;
+- on a store that lists in no order, a pass longer than half the grace period.
+
+Bundles are fetched from the highest rank down, because a bundle names those it replaces: what is replaced is
+never fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Generic, Protocol, Self, TypeVar
+
+from crdtcat.errors import Corrupt, StoreUnavailable
+from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_bundle, is_version
+from crdtcat.protocol.requests import Answer, Get, Got, Listed, ListPage, Object, Request
+
+PASSES_MAX: Final = 16  # a collector would have to outrun every one of them
+FETCH_FILES: Final = 512  # version files asked for at once: bounds memory, keeps connections busy
+
+
+class Readable(Protocol):
+    """The state as the reader sees it. Immutable."""
+
+    def missing(self, versions: Sequence[str]) -> Sequence[str]:
+        """Those of the version files that the state does not hold."""
+        ...
+
+    def unread(self, bundles: Sequence[str]) -> Sequence[str]:
+        """Those of the bundles that were neither joined nor replaced by one that was."""
+        ...
+
+    def joined(self, files: Sequence[tuple[str, bytes]]) -> Self:
+        """The state with these files in it."""
+        ...
+
+    def gaps(self) -> frozenset[tuple[int, int]]:
+        """(writer, seq) of versions that must exist, by what is there, and are not in the state."""
+        ...
+
+
+S = TypeVar("S", bound=Readable)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader(Generic[S]):
+    """Bring `state` up to date with one log folder.
+
+    Attributes:
+        folder: the log's folder, ending in a slash.
+        state: what is known so far; the result once `wants` is empty.
+        ordered: whether the store lists in order.
+        grace_ms: the collectors' grace period, for stores that do not.
+        listing: objects seen in the current pass.
+        prefix: the folder being listed now; empty when listing is over.
+        began_ms: the store's clock at the pass's first page.
+        now_ms: the store's clock at the latest page.
+        gaps: what was missing at the end of the previous pass.
+        passes: passes begun.
+        fetching: names asked for now.
+        pending: version files to be asked for after those.
+    """
+
+    folder: str
+    state: S
+    ordered: bool = True
+    grace_ms: int = 600_000
+    listing: tuple[Object, ...] = ()
+    prefix: str = TRANSACTIONS
+    after: str = ""
+    began_ms: int | None = None
+    now_ms: int = 0
+    gaps: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+    passes: int = 1
+    fetching: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+
+    @property
+    def wants(self) -> tuple[Request, ...]:
+        """One page, or the next files; nothing when the state is complete."""
+        if self.prefix:
+            return (ListPage(self.prefix, self.after),)
+        return tuple(Get(name) for name in self.fetching)
+
+    def take(self, answers: Sequence[Answer]) -> Reader[S]:
+        """The next step.
+
+        Raises:
+            Corrupt: a file is damaged, or a version that must exist is nowhere.
+            StoreUnavailable: files kept vanishing for PASSES_MAX passes.
+        """
+        if self.prefix:
+            (page,) = answers
+            assert isinstance(page, Listed)
+            return self._listed(page)
+        found: list[tuple[str, bytes]] = []
+        vanished = False
+        for name, answer in zip(self.fetching, answers, strict=True):
+            assert isinstance(answer, Got)
+            if answer.data is None:
+                vanished = True
+            else:
+                found.append((name, answer.data))
+        step = replace(self, state=self.state.joined(found), fetching=())
+        if vanished:
+            return step._again()
+        return step._more() if step.pending else step._fetch()
+
+    def _listed(self, page: Listed) -> Reader[S]:
+        began = self.began_ms if self.began_ms is not None else page.now_ms
+        step = replace(self, listing=self.listing + page.objects, began_ms=began, now_ms=page.now_ms)
+        if page.after is not None:
+            return replace(step, after=page.after)
+        if self.prefix == TRANSACTIONS:
+            return replace(step, prefix=self.folder, after="")
+        step = replace(step, prefix="", after="")
+        if not self.ordered and 2 * (page.now_ms - began) > self.grace_ms:
+            return step._again()
+        return step._fetch()
+
+    def _fetch(self) -> Reader[S]:
+        names = [item.name for item in self.listing]
+        bundles = self.state.unread([name for name in names if is_bundle(name)])
+        if bundles:
+            top = max(bundle_rank(name) for name in bundles)
+            return replace(self, fetching=tuple(name for name in bundles if bundle_rank(name) == top))
+        versions = self.state.missing([name for name in names if is_version(name)])
+        if versions:
+            return replace(self, pending=tuple(versions))._more()
+        gaps = self.state.gaps()
+        if not gaps:
+            return self
+        lost = gaps & self.gaps
+        if lost:
+            writer, seq = min(lost)
+            raise Corrupt(
+                self.folder, f"version {seq} of writer {writer:016x} is missing; later ones are there"
+            )
+        return replace(self._again(), gaps=gaps)
+
+    def _more(self) -> Reader[S]:
+        return replace(self, fetching=self.pending[:FETCH_FILES], pending=self.pending[FETCH_FILES:])
+
+    def _again(self) -> Reader[S]:
+        if self.passes >= PASSES_MAX:
+            raise StoreUnavailable(
+                f"{self.folder}: files kept vanishing while they were read, {PASSES_MAX} times over; "
+                "is the grace period of collection shorter than a listing takes?"
+            )
+        return replace(
+            self,
+            listing=(),
+            prefix=TRANSACTIONS,
+            after="",
+            began_ms=None,
+            fetching=(),
+            pending=(),
+            passes=self.passes + 1,
+        )

@@ -1,0 +1,91 @@
+"""What steps ask of a store, and what it answers. Plain frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """One page of names under `prefix`, after the name `after`, ascending."""
+
+    prefix: str
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """A whole object."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Store an object. Repeating the same PUT is harmless: same name, same bytes."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete objects; names that are gone already are no error."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A listed object: its name, its size, and when it was stored by the store's clock."""
+
+    name: str
+    size: int = 0
+    modified_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One page. `after` is where the next begins, `None` at the end; `now_ms` is the store's clock."""
+
+    objects: tuple[Object, ...]
+    after: str | None
+    now_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """An object's bytes, or `None` where there is no such object."""
+
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Whether the store said so. `clear=False`: it may or may not be stored."""
+
+    clear: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The names are gone."""
+
+
+Request = ListPage | Get | Put | Delete
+Answer = Listed | Got | Stored | Deleted
+
+
+class Step(Protocol):
+    """A sans-I/O step."""
+
+    @property
+    def wants(self) -> tuple[Request, ...]:
+        """Requests to carry out, in any order; none when finished."""
+        ...
+
+    def take(self, answers: Sequence[Answer]) -> Self:
+        """The next step, given the answers in the order of `wants`."""
+        ...
