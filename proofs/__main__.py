@@ -1,0 +1,36 @@
+"""`python -m proofs [coq]`: run every proof and model, one line each; exit 1 on any gap."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from proofs import coq_runner
+from proofs.report import MissingTool, Report
+
+PARTS: dict[str, Callable[[Report], None]] = {"coq": coq_runner.run}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the named parts, or all of them. Returns the exit status."""
+    unknown = [argument for argument in arguments if argument not in PARTS]
+    if unknown:
+        sys.stderr.write(f"unknown part {unknown[0]!r}: choose from {', '.join(PARTS)}\n")
+        return 2
+    report = Report()
+    started = time.monotonic()
+    for part in arguments or PARTS:
+        try:
+            PARTS[part](report)
+        except MissingTool as missing:
+            report.gap(part, "tools", str(missing))
+    seconds = time.monotonic() - started
+    report.note(f"\n{report.passed} checks passed, {len(report.gaps)} gaps, {seconds:.0f} s")
+    for gap in report.gaps:
+        report.note(f"  gap: {gap}")
+    return 1 if report.gaps else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

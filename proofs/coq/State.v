@@ -1,0 +1,81 @@
+(** The state of a table and strong eventual consistency (promise P3): `crdtcat.log`.
+
+    A state is a finite set of versions; a version is its id with its canonical bytes. Join is union. The head
+    is *some* function of the state: whatever it computes, equal states give equal heads, so everything that
+    is proved about rules (Head.v) holds for every reader alike. *)
+
+From Coq Require Import NArith List.
+From Crdtcat Require Import Order Semilattice Fmap Clock.
+Import ListNotations.
+
+Definition version : Type := (version_id * list N)%type.
+Definition state : Type := fset version.
+Definition state_join : state -> state -> state := union.
+Definition state_of : list version -> state := of_list.
+
+Theorem state_join_semilattice : is_semilattice state_join.
+Proof. exact union_semilattice. Qed.
+
+(** Joining only adds: nothing a reader holds is lost by merging more. *)
+Theorem state_join_grows : forall (s t : state) v, mem v s -> mem v (state_join s t).
+Proof. intros s t v M. apply mem_union. now left. Qed.
+
+(** The versions that reached a reader, in any tree of merges of files, are what its state holds. *)
+Lemma mem_join_all : forall (files : list state) v,
+  mem v (join_all state_join none files) <-> exists f, In f files /\ mem v f.
+Proof.
+  induction files as [|f files IH]; intros v; simpl.
+  - split; [intros M; now apply mem_none in M | intros [f [[] _]]].
+  - unfold state_join at 1. rewrite mem_union. rewrite IH. split.
+    + intros [M|[g [I M]]]; [exists f | exists g]; auto.
+    + intros [g [[->|I] M]]; [now left | right; now exists g].
+Qed.
+
+(** Strong eventual consistency. Two readers merge files (each file any set of versions: a version, a bundle,
+    a bundle of bundles), in any order, any grouping, any of them more than once. If the versions that
+    reached them are the same set, their states are equal, and so is any head computed from them. *)
+Theorem strong_eventual_consistency : forall (Head : Type) (head : state -> Head)
+    (t u : merge_tree (A := state)),
+  (forall v, (exists f, In f (leaves t) /\ mem v f) <-> (exists f, In f (leaves u) /\ mem v f)) ->
+  eval state_join none t = eval state_join none u /\
+  head (eval state_join none t) = head (eval state_join none u).
+Proof.
+  intros Head head t u S.
+  assert (E : eval state_join none t = eval state_join none u).
+  { rewrite !(eval_leaves state_join none state_join_semilattice union_none).
+    apply fset_ext. intros v. now rewrite !mem_join_all. }
+  split; [exact E | now rewrite E].
+Qed.
+
+(** A snapshot is a set of versions; reading it from a larger state gives the snapshot itself (promise P4). *)
+Definition snapshot_of (token : fset version) (s : state) : state :=
+  filter_set (fun v => memb v token) s.
+
+Theorem snapshot_stable : forall token s later,
+  subset token s ->
+  snapshot_of token (state_join s later) = snapshot_of token s /\ snapshot_of token s = token.
+Proof.
+  intros token s later Sub.
+  assert (G : forall t, subset token t -> snapshot_of token t = token).
+  { intros t St. apply fset_ext. intros v. unfold snapshot_of. rewrite mem_filter, memb_mem.
+    split; [tauto | intros M; split; auto]. }
+  split; [|now apply G]. rewrite !G; auto. intros v M. apply state_join_grows. now apply Sub.
+Qed.
+
+(** * History: all versions in id order, a function of the set (rule 7) *)
+Definition history (s : state) : list version := members s.
+
+Fixpoint ascending (l : list version) : Prop :=
+  match l with
+  | a :: ((b :: _) as r) => lt a b /\ ascending r
+  | _ => True
+  end.
+
+Theorem history_linear : forall s, ascending (history s) /\ forall v, In v (history s) <-> mem v s.
+Proof.
+  intros s. split; [|intros v; symmetry; apply mem_members].
+  destruct s as [l S]. unfold history, members, keys, bindings; simpl.
+  induction l as [|[a []] l IH]; simpl in *; auto.
+  destruct l as [|[b []] l]; simpl in *; auto.
+  apply Bool.andb_true_iff in S as [A S]. split; [now apply ltb_lt | now apply IH].
+Qed.

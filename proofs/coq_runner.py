@@ -1,0 +1,156 @@
+"""Compiles the Coq files and checks that every theorem is proved without assumptions.
+
+What counts as a gap: a file that does not compile, a named theorem that is not there, any way of assuming
+instead of proving (`Admitted`, `Axiom`, ...), a theorem whose `Print Assumptions` is not "Closed under the
+global context", a `Theorem` without `Qed`, or a theorem named in the Python code that does not exist.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from proofs import tools
+from proofs.report import Report
+
+COQ = tools.HERE / "coq"
+SOURCES = tools.HERE.parent / "src"
+FILE_SECONDS_MAX = 120
+
+REQUIRED = (
+    "hlc_tick_monotone",
+    "hlc_receive_monotone",
+    "version_id_total_order",
+    "vclock_merge_semilattice",
+    "lww_merge_semilattice",
+    "gcounter_merge_semilattice",
+    "orset_merge_semilattice",
+    "map_merge_semilattice",
+    "product_merge_semilattice",
+    "state_join_semilattice",
+    "strong_eventual_consistency",
+    "snapshot_stable",
+    "history_linear",
+    "bundle_decodes_to_join",
+    "delete_covered_safe",
+    "listing_complete",
+    "no_resurrection",
+    "append_survives",
+    "greater_overwrite_wins",
+    "cell_greatest_stamp",
+    "idempotency_smallest_stands",
+    "compaction_invisible",
+    "expire_invisible",
+    "below_horizon_dead",
+    "overlap_exact",
+    "sweep_exact",
+    "disjoint_writes_commute",
+)
+"""What the README promises. Other theorems may come and go; these may not go."""
+
+ASSUMING = re.compile(r"\b(Admitted|admit|Axioms?|Parameters?|Conjecture|Abort)\b")
+THEOREM = re.compile(r"\bTheorem\s+(\w+)\b(.*?)\b(Qed|Defined|Admitted|Abort)\.", re.DOTALL)
+NAMED = re.compile(r"Theorem:\s+`(\w+)`", re.IGNORECASE)
+
+
+def without_comments(text: str) -> str:
+    """Coq text with its (nested) comments blanked."""
+    kept: list[str] = []
+    depth = 0
+    for piece in re.split(r"(\(\*|\*\))", text):
+        if piece == "(*":
+            depth += 1
+        elif piece == "*)":
+            depth -= 1
+        elif depth == 0:
+            kept.append(piece)
+    return "".join(kept)
+
+
+def theorems(text: str) -> dict[str, bool]:
+    """Every `Theorem` of a file, and whether its proof ends with `Qed`."""
+    return {name: end == "Qed" for name, _, end in THEOREM.findall(without_comments(text))}
+
+
+def proved_theorems() -> dict[str, str]:
+    """Every theorem that ends with `Qed`, and the file it is in. Needs no Coq."""
+    return {
+        name: path.name
+        for path in sorted(COQ.glob("*.v"))
+        for name, proved in theorems(path.read_text()).items()
+        if proved
+    }
+
+
+def names_in_python() -> dict[str, list[str]]:
+    """Theorem names that docstrings of the library refer to, and the files that do."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(SOURCES.rglob("*.py")):
+        for name in NAMED.findall(path.read_text()):
+            found.setdefault(name, []).append(path.relative_to(SOURCES).as_posix())
+    return found
+
+
+def run(report: Report) -> None:
+    """Compile everything, check everything. Raises `MissingTool`."""
+    coqc = tools.command("coqc", "coq")
+    files = [line for line in (COQ / "_CoqProject").read_text().splitlines() if line.endswith(".v")]
+    for path in sorted(COQ.glob("*.v")):
+        if path.name not in files:
+            report.gap("coq", path.name, "is not listed in _CoqProject")
+    with tempfile.TemporaryDirectory() as folder:
+        for file in files:
+            if not _compile(coqc, Path(folder), file, report):
+                return
+        _check_assumptions(coqc, Path(folder), files, report)
+    everything = proved_theorems()
+    for name in REQUIRED:
+        if name not in everything:
+            report.gap("coq", name, "is promised but not proved")
+    for name, places in names_in_python().items():
+        if name not in everything:
+            report.gap("coq", name, f"is named in {', '.join(places)} but not proved")
+
+
+def _compile(coqc: str, folder: Path, file: str, report: Report) -> bool:
+    shutil.copy(COQ / file, folder / file)
+    text = without_comments((COQ / file).read_text())
+    assuming = ASSUMING.search(text)
+    if assuming:
+        report.gap("coq", file, f"assumes instead of proving: {assuming.group()}")
+    started = time.monotonic()
+    done = _coqc(coqc, folder, file)
+    seconds = time.monotonic() - started
+    if done.returncode != 0:
+        report.gap("coq", file, f"does not compile: {(done.stdout + done.stderr).strip()}", seconds)
+        return False
+    report.good("coq", file, f"compiles, {len(theorems(text))} theorems", seconds)
+    return True
+
+
+def _check_assumptions(coqc: str, folder: Path, files: list[str], report: Report) -> None:
+    names = [(file, name) for file in files for name in theorems((COQ / file).read_text())]
+    lines = [f"From Crdtcat Require Import {' '.join(file.removesuffix('.v') for file in files)}."]
+    for file, name in names:
+        qualified = f"Crdtcat.{file.removesuffix('.v')}.{name}"
+        lines.append(f'Goal True. idtac "== {name}". Abort. Print Assumptions {qualified}.')
+    (folder / "Assumptions.v").write_text("\n".join(lines) + "\n")
+    done = _coqc(coqc, folder, "Assumptions.v")
+    if done.returncode != 0:
+        report.gap("coq", "Print Assumptions", (done.stdout + done.stderr).strip())
+        return
+    answers = dict(re.findall(r"== (\w+)\n(.*?)(?=\n== |\Z)", done.stdout.strip(), re.DOTALL))
+    for file, name in names:
+        answer = answers.get(name, "no answer").strip()
+        if answer == "Closed under the global context":
+            report.good("coq", name, f"proved in {file}, no assumptions")
+        else:
+            report.gap("coq", name, f"in {file} rests on: {' '.join(answer.split())}")
+
+
+def _coqc(coqc: str, folder: Path, file: str) -> subprocess.CompletedProcess[str]:
+    return tools.execute([coqc, "-Q", ".", "Crdtcat", file], folder=folder, seconds=FILE_SECONDS_MAX)

@@ -1,0 +1,42 @@
+"""One line per theorem, model and law: what the runner prints, and whether anything was missing."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+
+
+class MissingTool(Exception):
+    """A tool is not installed and could not be installed; the message says what to install."""
+
+
+@dataclass(slots=True)
+class Report:
+    """Collects outcomes and prints each as it comes.
+
+    Attributes:
+        passed: how many lines were good.
+        gaps: what was not, one sentence each. Any gap fails the run.
+    """
+
+    passed: int = 0
+    gaps: list[str] = field(default_factory=list)
+
+    def good(self, part: str, name: str, detail: str, seconds: float | None = None) -> None:
+        """Print one line of success."""
+        self.passed += 1
+        self._line("ok  ", part, name, detail, seconds)
+
+    def gap(self, part: str, name: str, detail: str, seconds: float | None = None) -> None:
+        """Print one line of failure and remember it."""
+        self.gaps.append(f"{part} {name}: {detail}")
+        self._line("FAIL", part, name, detail, seconds)
+
+    def note(self, text: str) -> None:
+        """Print a line that is neither."""
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+    def _line(self, mark: str, part: str, name: str, detail: str, seconds: float | None) -> None:
+        time = "" if seconds is None else f"  {seconds:.1f} s"
+        self.note(f"{mark} {part:<4} {name:<40} {detail}{time}")
