@@ -11,8 +11,9 @@ import random
 from typing import Any
 
 from tests.model.authors import Author
+from tests.model.compaction import Keep, keep_every_row
 from tests.model.rows import entries
-from tests.model.versions import ALL, START, Definition, Version, column, state_of
+from tests.model.versions import ALL, START, Definition, Version, column
 
 VERBS = {
     "append": 4,
@@ -30,9 +31,14 @@ VERBS = {
 
 
 def history(
-    seed: int, *, steps: int = 14, authors: int = 3, verbs: dict[str, int] | None = None
+    seed: int,
+    *,
+    steps: int = 14,
+    authors: int = 3,
+    verbs: dict[str, int] | None = None,
+    keep: Keep = keep_every_row,
 ) -> list[Version]:
-    """Versions in the order in which they were made."""
+    """Versions in the order in which they were made. `keep` is replaced by counterexamples only."""
     choose = random.Random(seed)
     weights = verbs or VERBS
     people = [Author(number) for number in range(1, authors + 1)]
@@ -43,13 +49,13 @@ def history(
             # Causally closed: whoever learns of a version learns of what its author had seen.
             author.learn(choose.choice(people).seen)
         verb = choose.choices(list(weights), list(weights.values()))[0]
-        version = _act(choose, author, verb, step)
+        version = _act(choose, author, verb, step, keep)
         if version is not None:
             made.append(version)
     return made
 
 
-def _act(choose: random.Random, author: Author, verb: str, step: int) -> Version | None:
+def _act(choose: random.Random, author: Author, verb: str, step: int, keep: Keep) -> Version | None:
     rows = [row.row for row in author.rows()]
     late = choose.randrange(step * 2 + 2)
     records = [{"a": step * 10 + at, "b": choose.randrange(3)} for at in range(choose.randint(1, 3))]
@@ -71,11 +77,11 @@ def _act(choose: random.Random, author: Author, verb: str, step: int) -> Version
         return author.commit(drops=frozenset({column("b")}))
     if not rows:
         return None
-    return _act_on_rows(choose, author, verb, step, rows)
+    return _act_on_rows(choose, author, verb, step, rows, keep)
 
 
 def _act_on_rows(
-    choose: random.Random, author: Author, verb: str, step: int, rows: list[Any]
+    choose: random.Random, author: Author, verb: str, step: int, rows: list[Any], keep: Keep
 ) -> Version | None:
     some = choose.sample(rows, choose.randint(1, min(3, len(rows))))
     if verb == "insert":
@@ -88,7 +94,7 @@ def _act_on_rows(
     if verb == "cluster":
         return author.commit(cluster=tuple(some))
     live = list(entries(author.view))
-    return author.compact(*choose.sample(live, choose.randint(1, len(live))))
+    return author.compact(*choose.sample(live, choose.randint(1, len(live))), keep=keep)
 
 
 def shuffled_subsets(versions: list[Version], seed: int) -> list[Version]:
@@ -99,6 +105,3 @@ def shuffled_subsets(versions: list[Version], seed: int) -> list[Version]:
 
 def without_compactions(versions: list[Version]) -> list[Version]:
     return [version for version in versions if version.compaction is None]
-
-
-__all__ = ["VERBS", "history", "shuffled_subsets", "state_of", "without_compactions"]
