@@ -1,0 +1,91 @@
+"""Filters as tuples, in the disjunctive normal form that `pyarrow.parquet` takes.
+
+`[(column, operator, value), ...]` holds where every tuple does; a list of such lists holds where one of them
+does. Operators: `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`, and without a value `is null`,
+`is not null`. A column is a name, or a tuple of names for a field inside structs.
+
+The rows are those pyarrow gives, with its two readings of null: a comparison with null matches nothing, while
+in lists null is a value like others (`not in [1]` keeps nulls). Where pyarrow refuses a literal that has
+another width than the column (an integer against a decimal, a float against a large integer), this compares
+exactly instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.errors import InvalidFilter
+from crdtcat.scan.filters.compare import compare, contained
+from crdtcat.scan.filters.literals import normalize
+from crdtcat.scan.filters.operand import resolve
+from crdtcat.scan.filters.predicate import And, IsNull, Not, Operator, Or, Predicate
+
+_SIGNS: dict[str, Operator] = {
+    "=": "=",
+    "==": "=",
+    "!=": "!=",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
+_EXAMPLE = "expected tuples such as [('amount', '>', 10), ('country', 'in', ['DE', 'FR'])]"
+
+
+def parse_dnf(filters: Sequence[Any], schema: pa.Schema) -> Predicate:
+    """The predicate of a list of tuples, or of a list of lists of tuples.
+
+    Raises:
+        InvalidFilter: empty, malformed, an unknown column or operator, a literal of the wrong kind.
+    """
+    if not filters:
+        raise InvalidFilter(f"an empty filter; {_EXAMPLE}")
+    if all(isinstance(part, tuple) for part in filters):
+        return _conjunction(filters, schema)
+    if all(isinstance(part, list) for part in filters):
+        parts = tuple(_conjunction(part, schema) for part in filters)
+        return parts[0] if len(parts) == 1 else Or(parts)
+    raise InvalidFilter(f"{filters!r} mixes tuples with other things; {_EXAMPLE}")
+
+
+def _conjunction(filters: Sequence[Any], schema: pa.Schema) -> Predicate:
+    if not filters:
+        raise InvalidFilter(f"an empty list of conditions; {_EXAMPLE}")
+    parts = tuple(_condition(part, schema) for part in filters)
+    return parts[0] if len(parts) == 1 else And(parts)
+
+
+def _condition(condition: Any, schema: pa.Schema) -> Predicate:
+    if not isinstance(condition, tuple) or len(condition) not in (2, 3) or not isinstance(condition[1], str):
+        raise InvalidFilter(f"{condition!r} is not a condition; {_EXAMPLE}")
+    name, sign, *rest = condition
+    path = (name,) if isinstance(name, str) else name
+    if not isinstance(path, tuple) or not path or not all(isinstance(part, str) for part in path):
+        raise InvalidFilter(f"{name!r} is not a column name")
+    field = resolve(path, schema)
+    sign = " ".join(sign.lower().split())
+    if sign in ("is null", "is not null"):
+        if rest and rest[0] is not None:
+            raise InvalidFilter(f"{condition!r}: {sign!r} takes no value")
+        return IsNull(field) if sign == "is null" else Not(IsNull(field))
+    if not rest:
+        raise InvalidFilter(f"{condition!r}: {sign!r} needs a value")
+    if sign in ("in", "not in"):
+        found = contained(field, [normalize(value) for value in _members(rest[0])], sql=False)
+        return found if sign == "in" else Not(found)
+    if sign not in _SIGNS:
+        known = ", ".join((*_SIGNS, "in", "not in", "is null", "is not null"))
+        raise InvalidFilter(f"{condition!r}: unknown operator {sign!r}; use one of {known}")
+    return compare(field, _SIGNS[sign], normalize(rest[0]), sql=False)
+
+
+def _members(values: Any) -> Collection[Any]:
+    if isinstance(values, str | bytes) or not isinstance(
+        values, Collection | np.ndarray | pa.Array | pa.ChunkedArray
+    ):
+        raise InvalidFilter(f"'in' and 'not in' take a list of values, not {values!r}")
+    return cast("Collection[Any]", list(values))
