@@ -1,1 +1,32 @@
-"""crdtcat: a coordination-free table catalog on object storage."""
+"""crdtcat: a coordination-free table catalog on object storage.
+
+    from crdtcat import Catalog
+
+    cat = Catalog("./lake")
+    cat.commit("events", [{"user": 1, "action": "login"}])
+    cat.read("events")
+
+Every commit is one uniquely named, immutable file; every reader that has merged the same files holds the
+same table. See `Catalog` and `Table`, and `crdtcat.errors` for everything that can go wrong.
+"""
+
+from crdtcat.catalog import Catalog
+from crdtcat.clock import VersionId
+from crdtcat.head import Chunk, Conflict, Head, Snapshot, Version
+from crdtcat.scan import Scan
+from crdtcat.table import Table
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Catalog",
+    "Chunk",
+    "Conflict",
+    "Head",
+    "Scan",
+    "Snapshot",
+    "Table",
+    "Version",
+    "VersionId",
+    "__version__",
+]

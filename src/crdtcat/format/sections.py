@@ -56,7 +56,7 @@ def encode_sections(meta: Any, columns: Mapping[str, Column]) -> bytes:
 
 
 def decode_sections(data: memoryview, name: str) -> tuple[Any, dict[str, Column]]:
-    """The inverse, without copying the arrays. Raises `Corrupt` where the directory does not fit the bytes."""
+    """The inverse, without copying the arrays. Raises `Corrupt` where directory and bytes do not fit."""
     if len(data) < 4:
         raise Corrupt(name, "no section directory")
     length = int.from_bytes(data[:4], "big")

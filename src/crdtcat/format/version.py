@@ -34,7 +34,8 @@ KEYS: Final[Mapping[str, str]] = {
     "k": "idempotency key",
     "m": "user metadata, map",
     "r": "[least, greatest] microseconds since 1970 in the table's time column",
-    "f": "packed schema of the rows: see crdtcat.format.schema_code",
+    "f": "packed schemas of the rows, see crdtcat.format.schema_code; nearly always one",
+    "j": "per chunk, which of them; absent where all chunks have the first",
     "y": "chunk hashes, 32 bytes each, concatenated",
     "n": "rows per chunk",
     "z": "bytes of Arrow content per chunk",
@@ -76,7 +77,7 @@ def _ordered(value: Any) -> Any:
 
 
 def unpack(data: bytes | memoryview, name: str) -> Any:
-    """The value in `data`. Raises `Corrupt`, naming the file, for anything that is not one MessagePack value."""
+    """The value in `data`. Raises `Corrupt`, naming the file, for anything but one MessagePack value."""
     try:
         return msgpack.unpackb(data, raw=False, strict_map_key=False, use_list=True)
     except (ValueError, msgpack.exceptions.UnpackException, RecursionError) as error:

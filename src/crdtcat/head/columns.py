@@ -17,8 +17,8 @@ two people who add a column of the same name at the same time get one column wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -54,7 +54,7 @@ class Column:
     nullable: bool
     instances: frozenset[ColumnId]
     definitions: tuple[DefinitionId, ...]
-    position: tuple[int, float, str]
+    position: float
 
 
 class Columns:
@@ -68,7 +68,7 @@ class Columns:
         conflicts: Sequence[Conflict],
     ) -> None:
         self._log = log
-        self.all = tuple(sorted(columns, key=lambda column: column.position))
+        self.all = tuple(sorted(columns, key=lambda column: (column.position, column.name)))
         self.by_name = {column.name: column for column in self.all}
         self.hidden = hidden
         self.conflicts = tuple(conflicts)
@@ -106,6 +106,7 @@ class Columns:
 def resolve_columns(
     log: Log,
     settings: Settings,
+    *,
     standing: Array,
     definitions: Mapping[DefinitionId, Definition],
     drops: Sequence[tuple[int, ColumnId]],
@@ -121,7 +122,7 @@ def resolve_columns(
         drops: (index of the dropping version, column) for every drop in a standing version.
         clocks: who had seen what.
     """
-    return _Resolution(log, settings, standing, definitions, drops, clocks).columns()
+    return _Resolution(log, settings, standing, definitions, drops=drops, clocks=clocks).columns()
 
 
 class _Resolution:
@@ -131,6 +132,7 @@ class _Resolution:
         settings: Settings,
         standing: Array,
         definitions: Mapping[DefinitionId, Definition],
+        *,
         drops: Sequence[tuple[int, ColumnId]],
         clocks: Clocks,
     ) -> None:
@@ -152,12 +154,9 @@ class _Resolution:
         return hidden
 
     def _uses(self, standing: Array) -> dict[ColumnId, list[tuple[int, int, StoredField]]]:
-        """Per column, (first version using it under one schema, place, field), rising; hidden use left out."""
+        """Per column, (first version using it under one schema, place, field), rising, without hidden use."""
         uses: dict[ColumnId, list[tuple[int, int, StoredField]]] = {}
-        used = self.log.schema.copy()
-        used[~standing] = NONE
-        for schema in np.unique(used[used != NONE]).tolist():
-            versions = np.flatnonzero(used == schema)
+        for schema, versions in _schema_users(self.log, standing):
             for place, field in enumerate(decode_schema(self.log.schemas[schema], "schema")):
                 shown = versions
                 if field.column in self.hidden:
@@ -191,7 +190,8 @@ class _Resolution:
             named.setdefault(name, set()).add(column)
             if column in ended:
                 self._list_survivor(column, name)
-        built = [self._column(name, instances, live) for name, instances in sorted(named.items())]
+        built = [self._column(name, instances, live) for name, instances in named.items()]
+        built = _with_positions(built, self.uses)
         resolved = Columns(self.log, built, self.hidden, ())
         self._list_misfits(resolved)
         return Columns(self.log, built, self.hidden, sorted(self.conflicts))
@@ -213,26 +213,27 @@ class _Resolution:
                 self.conflicts.append(Conflict("column", name, _author(ids[0]), _author(id), message))
             type = type if wider is None else wider
         nullable = any(self.defined[id].nullable for id in ids)
-        position = (0, first.position, name)
-        return Column(name, type, nullable, frozenset(instances), tuple(sorted(ids)), position)
+        return Column(name, type, nullable, frozenset(instances), tuple(sorted(ids)), first.position)
 
     def _used_column(self, name: str, instances: set[ColumnId]) -> Column:
         uses = sorted((use for column in instances for use in self.uses[column]), key=lambda use: use[:2])
-        version, place, field = uses[0]
+        _, _, field = uses[0]
         type, nullable = decode_type(field.type), field.nullable
         for _, _, other in uses[1:]:
             wider = widen(type, decode_type(other.type))
             type = type if wider is None else wider
             nullable = nullable or other.nullable
-        return Column(name, type, nullable, frozenset(instances), (), (1, version * 2.0**20 + place, name))
+        return Column(name, type, nullable, frozenset(instances), (), 0.0)
 
     def _list_survivor(self, column: ColumnId, name: str) -> None:
         at = max(at for at, dropped in self.drops if dropped == column)
-        dropper = self.log.id_at(at)
-        uses = self.uses.get(column, [])
-        loser = self.log.id_at(uses[0][0]) if uses else None
-        message = f"column {name!r} was dropped by {dropper} while others wrote to it; their values are shown"
-        self.conflicts.append(Conflict("drop", name, loser, dropper, message))
+        unaware = [version for version, _, _ in self.uses.get(column, ()) if not self.clocks.saw(version, at)]
+        if unaware:  # a restore that brings a column back knowingly is no conflict
+            dropper, writer = self.log.id_at(at), self.log.id_at(unaware[0])
+            message = (
+                f"column {name!r} was dropped by {dropper} while {writer} wrote to it; its values are shown"
+            )
+            self.conflicts.append(Conflict("drop", name, writer, dropper, message))
 
     def _list_misfits(self, columns: Columns) -> None:
         for column in columns.all:
@@ -245,6 +246,32 @@ class _Resolution:
                     message = f"column {column.name!r} holds {column.type}; {id} wrote {stored}, read as null"
                     winner = _author(column.definitions[-1]) if column.definitions else None
                     self.conflicts.append(Conflict("misfit", column.name, winner, id, message))
+
+
+def _schema_users(log: Log, standing: Array) -> Iterator[tuple[int, Array]]:
+    """(schema, versions that use it, rising) for every schema a standing version uses."""
+    versions = np.concatenate((np.arange(len(log), dtype=np.uint32), log.chunk_version))
+    schemas = np.concatenate((log.schema, log.chunk_schema))
+    counts = standing[versions] & (schemas != NONE)
+    pairs = np.unique(schemas[counts].astype(np.uint64) << np.uint64(32) | versions[counts])
+    for schema in np.unique(pairs >> np.uint64(32)).tolist():
+        yield int(schema), (pairs[pairs >> np.uint64(32) == schema] & np.uint64(2**32 - 1)).astype(np.int64)
+
+
+def _with_positions(
+    columns: Sequence[Column], uses: Mapping[ColumnId, Sequence[tuple[int, int, StoredField]]]
+) -> list[Column]:
+    """Columns nobody defined stand as their first user had them, later-used ones after earlier ones."""
+
+    def first_use(column: Column) -> tuple[int, int]:
+        return min(use[:2] for instance in column.instances for use in uses.get(instance, ()))
+
+    placed = [column for column in columns if column.definitions]
+    last = -1.0
+    for column in sorted((column for column in columns if not column.definitions), key=first_use):
+        last = max(float(first_use(column)[1]), last + 1.0)
+        placed.append(replace(column, position=last))
+    return placed
 
 
 def _author(id: DefinitionId) -> VersionId | None:

@@ -52,7 +52,10 @@ class Folded:
 
 
 def fold(log: Log, settings: Settings) -> Folded:
-    """Fold a log. O(versions + chunks) in arrays, plus O(ops) in Python. Theorem: `strong_eventual_consistency`."""
+    """Fold a log. O(versions + chunks) in arrays, plus O(ops) in Python.
+
+    Theorem: `strong_eventual_consistency`.
+    """
     clocks = Clocks(log)
     standing = standing_versions(log)
     ops = _decoded_ops(log, standing)
@@ -101,8 +104,7 @@ def _without_removed(log: Log, ops: Mapping[int, Ops], alive: Array) -> Array:
             alive[chunk[chunk < log.chunk_start[at + 1].astype(np.int64)]] = False
         keyed.update(op.removed_keyed)
     for tag in keyed:
-        for chunk in _chunks_of(log, tag):
-            alive[chunk] = False
+        alive[_chunks_of(log, tag)] = False
     return alive
 
 
@@ -187,4 +189,6 @@ def _columns(
         id = log.id_at(at)
         definitions.update((DefinitionId(id, place), item) for place, item in enumerate(op.definitions))
         drops += [(at, column) for column in op.drops]
-    return resolve_columns(log, settings, standing, definitions, drops, clocks)
+    return resolve_columns(
+        log, settings, standing=standing, definitions=definitions, drops=drops, clocks=clocks
+    )

@@ -138,7 +138,7 @@ class Head:
 
     @cached_property
     def live(self) -> Array:
-        """Indexes of the live chunks in the log, in row order: by version id, then as the version added them."""
+        """Where the live chunks are in the log, in row order: by version id, then as they were added."""
         return np.flatnonzero(self.folded.alive)
 
     @cached_property
@@ -166,6 +166,7 @@ class Head:
 
     def __repr__(self) -> str:
         return (
-            f"Head({self.table}: version {self.version:,}, {self.row_count:,} rows in {len(self.live):,} chunks, "
+            f"Head({self.table}: version {self.version:,}, {self.row_count:,} rows, "
+            f"{len(self.live):,} chunks, "
             f"{len(self.columns.all)} columns, snapshot {self.snapshot.id[:12]})"
         )

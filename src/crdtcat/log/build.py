@@ -42,6 +42,7 @@ class LogBuilder:
         self._rows: list[int] = []
         self._nbytes: list[int] = []
         self._partition: list[int] = []
+        self._chunk_schema: list[int] = []
         self._places: list[int] = []
         self._segments: dict[bytes, tuple[int, int, bytes, int]] = {}
         self._schemas: dict[bytes, int] = {}
@@ -82,7 +83,8 @@ class LogBuilder:
             raise Corrupt(name, f"unknown operation {operation}")
         self._ids.append(key)
         self._operation.append(operation)
-        self._schema.append(self._schema_index(body["f"], id, name) if count or "f" in body else int(NONE))
+        schemas = [self._schema_index(packed, id, name) for packed in get("f", ())]
+        self._schema.append(schemas[0] if schemas else int(NONE))
         times = get("r")
         self._time.append((NO_TIME, NO_TIME) if times is None else (times[0], times[1]))
         idempotency = get("k")
@@ -95,6 +97,10 @@ class LogBuilder:
             self._hash.append(hashes)
             self._rows += rows
             self._nbytes += nbytes
+            which = get("j")
+            if which is not None and len(which) != count:
+                raise Corrupt(name, "schema numbers do not match the chunks")
+            self._chunk_schema += [schemas[0]] * count if which is None else [schemas[at] for at in which]
             self._add_partitions(get("q"), count, name)
             self._add_places(body, key, count, name)
             self._add_statistics(get("e"), count, name)
@@ -186,6 +192,7 @@ class LogBuilder:
             rows=np.array(self._rows, np.uint64),
             nbytes=np.array(self._nbytes, np.uint64),
             partition=np.array(self._partition, np.uint32),
+            chunk_schema=np.array(self._chunk_schema, np.uint32),
             place_chunk=places[:, 0],
             place_segment=places[:, 1],
             place_group=places[:, 2],

@@ -23,7 +23,7 @@ from crdtcat.format.sections import Array
 from crdtcat.log.log import NONE, Log
 
 _VERSION_COLUMNS = ("operation", "schema", "time_min", "time_max", "key", "metadata", "clock", "ops")
-_CHUNK_COLUMNS = ("hash", "rows", "nbytes", "partition")
+_CHUNK_COLUMNS = ("hash", "rows", "nbytes", "partition", "chunk_schema")
 _SEGMENT_COLUMNS = ("segment_name", "segment_size", "segment_digest", "segment_footer")
 
 
@@ -65,10 +65,9 @@ def _concatenated(first: Log, second: Log) -> Log:
         for name in ("ids", *_VERSION_COLUMNS, *_CHUNK_COLUMNS, *_SEGMENT_COLUMNS, "place_group")
     }
     schemas, at = _merged_values(first.schemas, second.schemas)
-    changes["schemas"], changes["schema"] = (
-        schemas,
-        np.concatenate((first.schema, _mapped(second.schema, at))),
-    )
+    changes["schemas"] = schemas
+    changes["schema"] = np.concatenate((first.schema, _mapped(second.schema, at)))
+    changes["chunk_schema"] = np.concatenate((first.chunk_schema, _mapped(second.chunk_schema, at)))
     partitions, at = _merged_values(first.partitions, second.partitions)
     changes["partitions"] = partitions
     changes["partition"] = np.concatenate((first.partition, _mapped(second.partition, at)))
@@ -181,7 +180,8 @@ def _ranges(starts: Array, counts: Array) -> Array:
     """starts[0], starts[0]+1, ... for counts[0] numbers, then the same for the next."""
     total = int(counts.sum())
     ends = np.cumsum(counts)
-    return np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    numbers: Array = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    return numbers
 
 
 def _merged_values(first: Sequence[bytes], second: Sequence[bytes]) -> tuple[tuple[bytes, ...], Array]:

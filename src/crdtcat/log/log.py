@@ -43,13 +43,14 @@ class Log:
     Attributes:
         ids: 36-byte version ids, rising.
         operation: index into `crdtcat.format.version.OPERATIONS`.
-        schema: index into `schemas`, or NONE.
+        schema: the first schema of each version, as an index into `schemas`, or NONE.
         time_min, time_max: microseconds since 1970 in the time column, or NO_TIME.
         key, metadata, clock, ops: packed blobs, mostly null.
         chunk_start: where each version's chunks begin; one longer than `ids`.
         hash: 32 bytes per chunk.
         rows, nbytes: per chunk.
         partition: per chunk, index into `partitions`, or NONE.
+        chunk_schema: per chunk, index into `schemas`.
         place_chunk, place_segment, place_group: where chunks are stored.
         segment_name (24 bytes), segment_size, segment_digest (32 bytes), segment_footer: per segment.
         schemas, partitions: distinct packed values.
@@ -71,6 +72,7 @@ class Log:
     rows: Array
     nbytes: Array
     partition: Array
+    chunk_schema: Array
     place_chunk: Array
     place_segment: Array
     place_group: Array
@@ -148,6 +150,7 @@ def empty_log() -> Log:
         rows=sizes,
         nbytes=sizes,
         partition=none,
+        chunk_schema=none,
         place_chunk=none,
         place_segment=none,
         place_group=none,

@@ -30,6 +30,7 @@ _FIXED = {
     "rows": "<u8",
     "nbytes": "<u8",
     "partition": "<u4",
+    "chunk_schema": "<u4",
     "place_chunk": "<u4",
     "place_segment": "<u4",
     "place_group": "<u4",
@@ -119,7 +120,7 @@ def _check(log: Log, name: str) -> None:
             for title in ("operation", "schema", "time_min", "time_max", *_BLOBS)
         ),
         "chunk columns of different lengths": any(
-            len(getattr(log, title)) != chunks for title in ("rows", "nbytes", "partition")
+            len(getattr(log, title)) != chunks for title in ("rows", "nbytes", "partition", "chunk_schema")
         ),
         "hashes that are not 32 bytes": log.hash.shape != (chunks, 32)
         or log.segment_digest.shape != (segments, 32),
@@ -136,6 +137,7 @@ def _check(log: Log, name: str) -> None:
         "places out of range": _beyond(log.place_chunk, chunks) or _beyond(log.place_segment, segments),
         "an unknown operation": _beyond(log.operation, len(OPERATIONS)),
         "a schema out of range": _beyond(log.schema, len(log.schemas), allow_none=True),
+        "a chunk's schema out of range": _beyond(log.chunk_schema, len(log.schemas)),
         "a partition out of range": _beyond(log.partition, len(log.partitions), allow_none=True),
     }
     for problem, found in problems.items():

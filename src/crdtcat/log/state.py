@@ -133,14 +133,15 @@ class State:
 
     def covered(self, bundle: tuple[str, bytes], names: Sequence[str]) -> Sequence[str]:
         """Version files that the bundle holds, by a fresh read of its bytes."""
-        found = self._read(bundle).log.find(ids_of(names))
+        found = self.read(bundle).log.find(ids_of(names))
         return [names[at] for at in np.flatnonzero(found >= 0).tolist()]
 
     def contains(self, bundle: tuple[str, bytes], other: tuple[str, bytes]) -> bool:
         """Whether everything `other` covers is in the bundle."""
-        return bool((self._read(bundle).log.find(self._read(other).log.ids) >= 0).all())
+        return bool((self.read(bundle).log.find(self.read(other).log.ids) >= 0).all())
 
-    def _read(self, bundle: tuple[str, bytes]) -> Bundle:
+    def read(self, bundle: tuple[str, bytes]) -> Bundle:
+        """A bundle, by a fresh read of its bytes."""
         name, data = bundle
         return decode_bundle(data, self.folder, name)
 

@@ -126,7 +126,7 @@ def from_sections(columns: Mapping[str, Column], listed: list[tuple[str, str]], 
 
 
 def to_sections(statistics: Statistics) -> tuple[list[tuple[str, str]], dict[str, Column]]:
-    """Arrays for a bundle: for the n-th (column, domain), `stat<n>.chunk`, `.low`, `.high`, `.known`, `.nulls`."""
+    """Arrays for a bundle: `stat<n>.chunk`, `.low`, `.high`, `.known`, `.nulls` for the n-th column."""
     listed = sorted(statistics.columns())
     columns: dict[str, Column] = {}
     for index, (name, domain) in enumerate(listed):

@@ -27,7 +27,7 @@ class Put:
     """Store an object. Repeating the same PUT is harmless: same name, same bytes."""
 
     name: str
-    data: bytes
+    data: bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)

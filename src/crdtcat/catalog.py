@@ -1,0 +1,239 @@
+"""The catalog: tables under one root URL. `commit` and `read` are the two calls most users need."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from crdtcat.chunks.partitions import parse_partitioning
+from crdtcat.chunks.types import encode_type
+from crdtcat.clock import HybridClock
+from crdtcat.errors import AlreadyExists, InvalidArgument, NotFound
+from crdtcat.format.settings import (
+    MARKER,
+    MARKER_NAME,
+    ColumnSetting,
+    Settings,
+    check_marker,
+    decode_settings,
+    log_folder,
+    settings_name,
+)
+from crdtcat.head import Version
+from crdtcat.names import validate_column_names, validate_table_name
+from crdtcat.options import make_options
+from crdtcat.session import Session
+from crdtcat.store import Missing, Store, open_store
+from crdtcat.table import Table
+from crdtcat.verbs.travel import At
+
+MAIN = "main"
+
+
+class Catalog:
+    """Tables under one root: a local path, `memory://...`, `s3://bucket/prefix`, any fsspec URL.
+
+    Opening costs nothing; the first use checks the catalog's format with one GET. Picklable (credentials
+    travel with it, and are never printed), fork-safe, thread-safe.
+
+    Args:
+        url: the root.
+        storage_options: passed to the filesystem: credentials, endpoint, ...
+        **options: see `crdtcat.options.Options`: `upkeep`, `inline_bytes`, `grace_seconds`, `verify`, ...
+
+    Raises:
+        InvalidArgument: an option that does not exist, or a value outside its range.
+    """
+
+    def __init__(
+        self, url: str | Store, storage_options: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
+        self.store = url if isinstance(url, Store) else open_store(str(url), storage_options)
+        self.options = make_options(**options)
+        self._tables: dict[str, Table] = {}
+        self._checked = False
+        self._start()
+
+    def _start(self) -> None:
+        self._clock = HybridClock()
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("_clock", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    @property
+    def url(self) -> str:
+        """The root, without credentials."""
+        return self.store.url
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.url!r})"
+
+    # The two calls most users need.
+
+    def commit(self, table: str, data: Any, **options: Any) -> Version:
+        """Append rows to a table, creating it if it is not there. See `Table.append` for options and cost."""
+        return self._table_or_new(table).append(data, **options)
+
+    def read(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        *,
+        at: At | None = None,
+    ) -> pa.Table:
+        """All rows of a table, merged on read, as an Arrow table. See `Table.scan` for options and cost."""
+        return self.table(table).read(columns, filter, at=at)
+
+    # Tables.
+
+    def table(self, name: str) -> Table:
+        """A handle on a table; the same one each time. One GET the first time. Raises `NotFound`."""
+        validate_table_name(name)
+        with self._lock:
+            if name not in self._tables:
+                settings = self._settings(name)
+                if settings is None or settings.dropped:
+                    raise NotFound(f"no table {name!r} in {self.url}; create_table() or commit() makes one")
+                self._tables[name] = self._handle(name, settings)
+            return self._tables[name]
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema | None = None,
+        *,
+        partition_by: Sequence[str] = (),
+        time_column: str | None = None,
+        exist_ok: bool = False,
+    ) -> Table:
+        """Create a table. One GET and one PUT (three the first time in a catalog).
+
+        Args:
+            name: ASCII letters, digits, `_`, `-`, `.`.
+            schema: its columns; without one they are what the first rows bring.
+            partition_by: column names or transforms: `day(ts)`, `bucket(16, id)`, `truncate(3, zip)`, ...
+            time_column: the column whose range `history` shows; the first timestamp by default.
+            exist_ok: whether a table with the same settings may be there already.
+
+        Raises:
+            AlreadyExists: the name is taken.
+            UserError: names, types or partitioning that are not allowed.
+        """
+        validate_table_name(name)
+        settings = _new_settings(schema, partition_by, time_column)
+        with self._lock:
+            self._check_format(create=True)
+            found = self._settings(name)
+            if found is not None and not found.dropped:
+                return self._existing(name, found, settings, exist_ok=exist_ok)
+            if found is not None:
+                settings = settings.model_copy(update={"incarnation": found.incarnation + 1})
+                self.store.put(settings_name(name), settings.encode())
+            elif not self.store.put_if_absent(settings_name(name), settings.encode()):
+                theirs = self._settings(name)
+                assert theirs is not None
+                return self._existing(name, theirs, settings, exist_ok=exist_ok)
+            self._tables[name] = self._handle(name, settings)
+            return self._tables[name]
+
+    def tables(self) -> list[str]:
+        """The names of all tables. One LIST, and one GET for each folder."""
+        self._check_format()
+        names = self.store.folders("tables/")
+        answers = self.store.get_many([(settings_name(name), 0, None) for name in names])
+        return [
+            name
+            for name, data in zip(names, answers, strict=True)
+            if data is not None and not decode_settings(data, settings_name(name)).dropped
+        ]
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table for everybody: commits still under way to it are dropped with it.
+
+        One PUT, then its log is deleted (one LIST page and one DELETE per 1,000 files). Its segments are
+        garbage from then on. Raises `NotFound`.
+        """
+        validate_table_name(name)
+        with self._lock:
+            settings = self._settings(name)
+            if settings is None or settings.dropped:
+                raise NotFound(f"no table {name!r} in {self.url}")
+            self.store.put(settings_name(name), settings.model_copy(update={"dropped": True}).encode())
+            self._tables.pop(name, None)
+        folder = log_folder(name, MAIN, settings.incarnation)
+        names = [item.name for item in self.store.list(folder)]
+        for at in range(0, len(names), 1000):
+            self.store.delete(names[at : at + 1000])
+
+    def _table_or_new(self, name: str) -> Table:
+        with self._lock:
+            try:
+                return self.table(name)
+            except NotFound:
+                return self.create_table(name, exist_ok=True)
+
+    def _existing(self, name: str, found: Settings, wanted: Settings, *, exist_ok: bool) -> Table:
+        if not exist_ok:
+            raise AlreadyExists(f"table {name!r} is already in {self.url}; pass exist_ok=True to use it")
+        same = found.model_copy(update={"incarnation": 1}) == wanted.model_copy(update={"incarnation": 1})
+        if not same and wanted != Settings():
+            raise AlreadyExists(f"table {name!r} is already in {self.url}, created with other settings")
+        if name not in self._tables:
+            self._tables[name] = self._handle(name, found)
+        return self._tables[name]
+
+    def _settings(self, name: str) -> Settings | None:
+        self._check_format()
+        path = settings_name(name)
+        try:
+            return decode_settings(self.store.get(path), path)
+        except Missing:
+            return None
+
+    def _check_format(self, *, create: bool = False) -> None:
+        if self._checked:
+            return
+        try:
+            check_marker(self.store.get(MARKER_NAME))
+        except Missing:
+            if not create:
+                return
+            self.store.put(MARKER_NAME, MARKER)
+        self._checked = True
+
+    def _handle(self, name: str, settings: Settings) -> Table:
+        session = Session(
+            self.store, name, branch=MAIN, settings=settings, options=self.options, clock=self._clock
+        )
+        return Table(session)
+
+
+def _new_settings(schema: pa.Schema | None, partition_by: Sequence[str], time_column: str | None) -> Settings:
+    if isinstance(partition_by, str):
+        raise InvalidArgument(f"partition_by={partition_by!r}: pass a list")
+    partitioning = parse_partitioning(partition_by)
+    if schema is None:
+        return Settings(partition_by=tuple(map(str, partitioning.fields)), time_column=time_column)
+    if not len(schema):
+        raise InvalidArgument("a table needs at least one column")
+    validate_column_names(schema.names)
+    partitioning.validate(schema)
+    if time_column is not None and time_column not in schema.names:
+        raise InvalidArgument(f"time_column={time_column!r} is not a column of the schema")
+    return Settings(
+        partition_by=tuple(map(str, partitioning.fields)),
+        time_column=time_column,
+        columns=tuple(
+            ColumnSetting(name=item.name, type=encode_type(item.type, item.name), nullable=item.nullable)
+            for item in schema
+        ),
+    )

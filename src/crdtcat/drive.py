@@ -1,0 +1,66 @@
+"""Carrying out protocol steps on a real store: the only place where steps meet I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from crdtcat.clock.hlc import wall_ms
+from crdtcat.errors import StoreUnavailable
+from crdtcat.protocol.requests import (
+    Answer,
+    Delete,
+    Deleted,
+    Get,
+    Got,
+    Listed,
+    ListPage,
+    Object,
+    Put,
+    Request,
+    Step,
+    Stored,
+)
+from crdtcat.store import Store
+
+StepT = TypeVar("StepT", bound=Step)
+
+
+def run(step: StepT, store: Store) -> StepT:
+    """Run a step to its end. Raises what the store raises, except that an unclear PUT is an answer."""
+    while wants := step.wants:
+        step = step.take(answers(store, wants))
+    return step
+
+
+def answers(store: Store, wants: Sequence[Request]) -> Sequence[Answer]:
+    """Carry out requests; GETs go out together."""
+    if all(isinstance(want, Get) for want in wants):
+        names = [want.name for want in wants if isinstance(want, Get)]
+        return [Got(data) for data in store.get_many([(name, 0, None) for name in names])]
+    return [_answer(store, want) for want in wants]
+
+
+def _answer(store: Store, want: Request) -> Answer:
+    match want:
+        case ListPage(prefix, after):
+            page = store.list_page(prefix, after)
+            objects = tuple(Object(item.name, item.size, item.modified_ms) for item in page.objects)
+            return Listed(objects, page.after, store_now_ms(store))
+        case Get(name):
+            (data,) = store.get_many([(name, 0, None)])
+            return Got(data)
+        case Put(name, data):
+            try:
+                store.put(name, data)
+            except StoreUnavailable:
+                return Stored(clear=False)
+            return Stored()
+        case Delete(names):
+            store.delete(names)
+            return Deleted()
+
+
+def store_now_ms(store: Store) -> int:
+    """The store's clock, as far as it is known."""
+    return wall_ms() + (store.skew_ms() or 0)

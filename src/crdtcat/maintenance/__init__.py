@@ -1,0 +1,7 @@
+"""Upkeep: bundling and collecting the log. Never fails a writer, never changes a value, needs no lock."""
+
+from crdtcat.maintenance.checkpoint import CheckpointResult, checkpoint
+from crdtcat.maintenance.collect import CollectResult, collect_log
+from crdtcat.maintenance.upkeep import upkeep
+
+__all__ = ["CheckpointResult", "CollectResult", "checkpoint", "collect_log", "upkeep"]

@@ -1,0 +1,49 @@
+"""What a handle may be told: sizes, upkeep, tolerances. Checked when made, never later."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from crdtcat import limits
+from crdtcat.errors import InvalidArgument
+
+BUNDLE_EVERY: Final = 32  # commits per bundle, on average
+GRACE_SECONDS: Final = 600.0  # longer than any listing takes
+MAX_CLOCK_SKEW_SECONDS: Final = 300.0  # S3 itself refuses requests at 15 minutes
+
+
+class Options(BaseModel):
+    """Options of a catalog handle.
+
+    Attributes:
+        upkeep: whether commits made here may bundle and collect the log now and then. Spark tasks say no.
+        bundle_every: how many commits there are to a bundle, on average.
+        grace_seconds: how long a bundle must have been durable before what it covers is deleted.
+        inline_bytes: rows that encode to at most this ride inside the version file; 0 turns it off.
+        chunk_rows: rows per chunk.
+        segment_bytes: Arrow content per segment file; a stream holds about this much in memory.
+        max_clock_skew_seconds: commits are refused when this machine's clock is further from the store's.
+        verify: whether every column read is checked against its BLAKE3 hash.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    upkeep: bool = True
+    bundle_every: int = Field(default=BUNDLE_EVERY, ge=2, le=10_000)
+    grace_seconds: float = Field(default=GRACE_SECONDS, ge=0)
+    inline_bytes: int = Field(default=limits.INLINE_BYTES, ge=0, le=limits.INLINE_BYTES_MAX)
+    chunk_rows: int = Field(default=limits.CHUNK_ROWS_TARGET, ge=1, le=limits.CHUNK_ROWS_GREATEST)
+    segment_bytes: int = Field(default=2**30, ge=2**20)
+    max_clock_skew_seconds: float = Field(default=MAX_CLOCK_SKEW_SECONDS, gt=0)
+    verify: bool = True
+
+
+def make_options(**given: object) -> Options:
+    """Options from keyword arguments. Raises `InvalidArgument` naming each that is wrong."""
+    try:
+        return Options.model_validate(given)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise InvalidArgument(f"options: {problems}") from error

@@ -1,0 +1,117 @@
+"""The plan of a scan: which chunks, which columns of them, and from where.
+
+The same plan serves the local reader and every other engine: a list of chunks in row order, each with the
+places its bytes are, whether the filter still has to be applied to its rows, and the stored columns needed.
+Making a plan reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.chunks.segment import segment_name
+from crdtcat.errors import InvalidArgument, InvalidFilter
+from crdtcat.format.schema_code import StoredField
+from crdtcat.format.sections import Array
+from crdtcat.head.columns import Column
+from crdtcat.head.head import Head
+from crdtcat.scan.filters import RowFilter, parse_filter, prune
+from crdtcat.scan.source import HeadStatistics
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a scan will do.
+
+    Attributes:
+        head: the snapshot it reads.
+        columns: the columns returned, in order.
+        needed: those and the ones the filter looks at.
+        filter: the row filter, if any.
+        chunks: the chunks kept, as indexes into the head's log, in row order.
+        whole: per chunk kept, whether all its rows are known to match.
+        pruned: how many live chunks statistics ruled out.
+    """
+
+    head: Head
+    columns: tuple[Column, ...]
+    needed: tuple[Column, ...]
+    filter: RowFilter | None
+    chunks: Array
+    whole: Array
+    pruned: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows returned."""
+        return pa.schema([pa.field(column.name, column.type, column.nullable) for column in self.columns])
+
+    @property
+    def rows(self) -> int:
+        """Rows in the chunks kept: no fewer than the scan returns."""
+        return int(self.head.log.rows[self.chunks].sum(dtype=np.uint64))
+
+    def sources(self, chunk: int) -> tuple[tuple[Column, StoredField | None], ...]:
+        """For each column needed, the stored field that holds it in a chunk; `None` reads as null."""
+        log, columns = self.head.log, self.head.columns
+        version = int(log.chunk_version[chunk])
+        schema = int(log.chunk_schema[chunk])
+        found = []
+        for column in self.needed:
+            field = columns.source(column, schema, version)
+            found.append((column, field if field is not None and columns.fits(field, column) else None))
+        return tuple(found)
+
+    def places(self, chunk: int) -> list[tuple[int, int]]:
+        """(segment, row group) pairs that hold a chunk."""
+        log = self.head.log
+        first, last = np.searchsorted(log.place_chunk, [chunk, chunk + 1])
+        return [(int(log.place_segment[at]), int(log.place_group[at])) for at in range(first, last)]
+
+    def segment_file(self, segment: int) -> str:
+        """The name of a segment."""
+        title = self.head.log.segment_name.tobytes()[segment * 24 : segment * 24 + 24]
+        return segment_name(title[:16], title[16:])
+
+
+def make_plan(head: Head, columns: Sequence[str] | None, filter: object | None) -> Plan:
+    """Plan a scan.
+
+    Raises:
+        InvalidArgument: a column that is not there.
+        InvalidFilter: a filter that cannot be used.
+    """
+    shown = _columns(head, columns)
+    if filter is None:
+        whole = np.ones(len(head.live), bool)
+        return Plan(head, shown, shown, None, head.live, whole, 0)
+    if not head.columns.all:
+        raise InvalidFilter(f"table {head.table!r} has no columns yet, so there is nothing to filter by")
+    parsed = parse_filter(filter, head.schema)
+    names = {column.name for column in shown}
+    needed = (*shown, *(head.columns.by_name[name] for name in parsed.columns if name not in names))
+    result = prune(parsed.predicate, HeadStatistics(head, head.live), head.schema)
+    kept = np.flatnonzero(result.may_match)
+    return Plan(
+        head, shown, needed, parsed, head.live[kept], result.all_match[kept], len(head.live) - len(kept)
+    )
+
+
+def _columns(head: Head, names: Sequence[str] | None) -> tuple[Column, ...]:
+    if names is None:
+        return head.columns.all
+    if isinstance(names, str):
+        raise InvalidArgument(f"columns={names!r}: pass a list of names")
+    missing = [name for name in names if name not in head.columns.by_name]
+    if missing:
+        raise InvalidArgument(
+            f"table {head.table!r} has no column {missing[0]!r}; "
+            f"it has {', '.join(head.columns.by_name) or 'none yet'}"
+        )
+    if len(set(names)) != len(names):
+        raise InvalidArgument(f"columns={list(names)}: the same column twice")
+    return tuple(head.columns.by_name[name] for name in names)

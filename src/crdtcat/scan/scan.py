@@ -1,0 +1,149 @@
+"""A scan: what to read, and the ways to have it.
+
+Nothing is read until rows are asked for. A scan is pinned to one snapshot and can be run any number of
+times; it returns the same rows each time, whatever is committed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.chunks.read import FooterCache
+from crdtcat.errors import InvalidArgument
+from crdtcat.head import Head, Snapshot
+from crdtcat.scan.execute import Execution
+from crdtcat.scan.plan import Plan, make_plan
+from crdtcat.store import Store
+
+
+class Scan:
+    """Rows of one snapshot: some columns, some rows, in order.
+
+    Made by `Table.scan`. Requests: none to make or explain it; to read it, one ranged GET per segment for its
+    footer (kept by the handle) and one per run of neighbouring column chunks that survive pruning. Rows still
+    inside version files cost none: they came with the head.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        store: Store,
+        *,
+        columns: Sequence[str] | None,
+        filter: Any,
+        verify: bool,
+        footers: FooterCache,
+    ) -> None:
+        self._store, self._footers, self._verify = store, footers, verify
+        self.plan: Plan = make_plan(head, columns, filter)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is read."""
+        return self.plan.head.snapshot
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        return self.plan.schema
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows, a table per chunk, in order, in bounded memory. Raises `Corrupt` on damage."""
+        self._check_columns()
+        return Execution(self.plan, self._store, self._footers, verify=self._verify).tables()
+
+    def to_table(self) -> pa.Table:
+        """All rows as one Arrow table."""
+        tables = list(self.tables())
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream of record batches, in bounded memory."""
+        tables = self.tables()
+        batches = (batch for table in tables for batch in table.to_batches())
+        return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """A pandas DataFrame; `options` go to `pyarrow.Table.to_pandas`. Needs `crdtcat[pandas]`."""
+        return self.to_table().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame. Needs `crdtcat[polars]`."""
+        try:
+            import polars  # noqa: ICN001, PLC0415 (optional)
+        except ImportError as error:
+            raise InvalidArgument("to_polars needs polars: pip install 'crdtcat[polars]'") from error
+        return polars.from_arrow(self.to_table())
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """A DuckDB relation over the rows. Needs `crdtcat[sql]`."""
+        try:
+            import duckdb  # noqa: PLC0415 (optional)
+        except ImportError as error:
+            raise InvalidArgument("to_duckdb needs duckdb: pip install 'crdtcat[sql]'") from error
+        return (connection or duckdb.connect()).from_arrow(self.to_table())
+
+    def count(self) -> int:
+        """How many rows. Chunks that statistics decide are not read, of others only the filter's columns."""
+        plan = self.plan
+        certain = int(plan.head.log.rows[plan.chunks[plan.whole]].sum(dtype=np.uint64))
+        if plan.filter is None or plan.whole.all():
+            return certain
+        doubtful = Plan(
+            plan.head,
+            columns=(),
+            needed=tuple(plan.head.columns.by_name[name] for name in plan.filter.columns),
+            filter=plan.filter,
+            chunks=plan.chunks[~plan.whole],
+            whole=plan.whole[~plan.whole],
+            pruned=0,
+        )
+        execution = Execution(doubtful, self._store, self._footers, verify=self._verify)
+        return certain + sum(int(table.num_rows) for table in execution.tables())
+
+    @cached_property
+    def _kept_bytes(self) -> int:
+        return int(self.plan.head.log.nbytes[self.plan.chunks].sum(dtype=np.uint64))
+
+    def explain(self) -> str:
+        """What is pruned and what will be fetched, in words. No request."""
+        plan, log = self.plan, self.plan.head.log
+        total = len(plan.head.live)
+        stored = np.isin(plan.chunks, log.place_chunk)
+        segments = np.unique(log.place_segment[np.isin(log.place_chunk, plan.chunks)])
+        decided = int(plan.whole.sum())
+        size = int(log.segment_size[segments].sum(dtype=np.uint64))
+        all_columns = len(plan.head.columns.all)
+        shown = ", ".join(column.name for column in plan.columns) or "(none)"
+        in_segments = int(stored.sum())
+        lines = [
+            f"scan of {plan.head.table} at snapshot {self.snapshot.id[:12]}",
+            f"  columns: {shown} ({len(plan.needed)} of {all_columns} read)",
+            f"  filter:  {plan.filter if plan.filter is not None else '(none)'}",
+            f"  chunks:  {len(plan.chunks):,} of {total:,} kept, {plan.pruned:,} pruned by statistics",
+        ]
+        if plan.filter is not None:
+            row_by_row = len(plan.chunks) - decided
+            lines.append(f"           {decided:,} of them match as a whole, {row_by_row:,} row by row")
+        lines += [
+            f"  rows:    at most {plan.rows:,} of {plan.head.row_count:,}",
+            f"  fetch:   {in_segments:,} chunks in {len(segments):,} segments of {size:,} bytes in all",
+            f"           {len(plan.chunks) - in_segments:,} chunks already in memory, with the head",
+            f"  content: {self._kept_bytes:,} bytes of Arrow if all columns were read",
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.explain()
+
+    def _check_columns(self) -> None:
+        if not self.plan.head.columns.all and len(self.plan.chunks):
+            raise InvalidArgument(f"table {self.plan.head.table!r} shows no columns: all were dropped")

@@ -1,0 +1,127 @@
+"""A head's statistics as the pruner wants them: one array per column over the chunks in question.
+
+A chunk's bounds count only if they mean the same in the column's type today: the stored type is the same, or
+both are integers, floats, or texts. Chunks that do not hold the column at all read as null, and say so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
+
+from crdtcat.chunks.statistics import domain
+from crdtcat.chunks.type_codes import decode_type
+from crdtcat.format.sections import Array
+from crdtcat.head.columns import Column
+from crdtcat.head.head import Head
+from crdtcat.log.statistics import Bounds
+from crdtcat.scan.filters.bounds import ColumnBounds
+from crdtcat.writing.stage import DOMAIN_CODES
+
+
+class HeadStatistics:
+    """Bounds of the chunks `index` of a head, worked out when asked for. Implements `BoundsSource`."""
+
+    def __init__(self, head: Head, index: Array) -> None:
+        self._head, self._index = head, index
+        self._schemas = head.log.chunk_schema[index]
+        self._place: Array | None = None
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """Rows per chunk."""
+        rows: npt.NDArray[np.int64] = self._head.log.rows[self._index].astype(np.int64)
+        return rows
+
+    def bounds(self, column: str) -> ColumnBounds | None:
+        """A column's bounds. O(chunks) in arrays."""
+        found = self._head.columns.by_name.get(column)
+        if found is None:
+            return None
+        code = DOMAIN_CODES[domain(found.type)]
+        gather = _Gather(len(self._index), code)
+        for schema in np.unique(self._schemas).tolist():
+            members = np.flatnonzero(self._schemas == schema)
+            self._gather(gather, found, code, schema, members)
+        return gather.bounds()
+
+    def _gather(self, gather: _Gather, column: Column, code: str, schema: int, members: Array) -> None:
+        head = self._head
+        fields = [field for field in head.columns.fields(schema) if field.column in column.instances]
+        if any(field.column in head.columns.hidden for field in fields) or len(fields) > 1:
+            return  # a dropped column with survivors: rare, and never pruned by
+        if not fields or not head.columns.fits(fields[0], column):
+            gather.nulls[members] = head.log.rows[self._index[members]].astype(np.int64)
+            return
+        stored = decode_type(fields[0].type)
+        for candidate in {code, "-"} if _same_meaning(stored, column.type) else ():
+            bounds = head.log.statistics.bounds(fields[0].name, candidate)
+            if bounds is not None:
+                gather.take(bounds, self._placed(bounds, members))
+
+    def _placed(self, bounds: Bounds, members: Array) -> Array:
+        """For each row of `bounds` its place among our chunks, -1 for chunks that are not `members`."""
+        if self._place is None:
+            self._place = np.full(self._head.log.chunk_count, -1, np.int64)
+            self._place[self._index] = np.arange(len(self._index))
+        place = self._place[bounds.chunk]
+        ours = np.zeros(len(self._index) + 1, bool)
+        ours[members] = True
+        placed: Array = np.where(ours[place], place, -1)
+        return placed
+
+
+class _Gather:
+    """Bounds under construction: unknown until taken."""
+
+    def __init__(self, count: int, code: str) -> None:
+        self.code = code
+        self.nulls = np.full(count, -1, np.int64)
+        self.known = np.zeros(count, bool)
+        self.low: Any = np.zeros(count, np.float64 if code == "f" else np.int64)
+        self.high: Any = self.low.copy()
+        self._bytes: list[tuple[Any, Any]] = []
+        self._at = np.full(count, -1, np.int64)
+        self._taken = 0
+
+    def take(self, bounds: Bounds, place: Array) -> None:
+        rows = np.flatnonzero(place >= 0)
+        at = place[rows]
+        self.nulls[at] = bounds.nulls[rows]
+        if self.code == "b":
+            self._bytes.append((bounds.low, bounds.high))
+            self._at[at] = rows + self._taken
+            self._taken += len(bounds.chunk)
+            self.known[at] = bounds.known[rows]
+        elif self.code != "-" and isinstance(bounds.low, np.ndarray):
+            self.known[at] = bounds.known[rows]
+            self.low[at], self.high[at] = bounds.low[rows], bounds.high[rows]
+
+    def bounds(self) -> ColumnBounds:
+        low, high = self.low, self.high
+        if self.code == "b":
+            index = pa.array(self._at, mask=self._at < 0)
+            low, high = (self._texts(side, index) for side in (0, 1))
+        return ColumnBounds(low, high, self.known, self.known, self.nulls)
+
+    def _texts(self, side: int, index: pa.Array) -> pa.LargeBinaryArray:
+        arrays = [pair[side] for pair in self._bytes if isinstance(pair[side], pa.LargeBinaryArray)]
+        if not arrays:
+            return pa.array([b""] * len(index), pa.large_binary())
+        return pa.concat_arrays(arrays).take(index).fill_null(b"")
+
+
+def _same_meaning(stored: pa.DataType, shown: pa.DataType) -> bool:
+    if stored == shown:
+        return True
+    families = (
+        lambda t: pt.is_integer(t) and not pt.is_uint64(t),
+        pt.is_floating,
+        lambda t: pt.is_string(t) or pt.is_large_string(t) or pt.is_dictionary(t),
+        lambda t: pt.is_binary(t) or pt.is_large_binary(t),
+    )
+    return any(family(stored) and family(shown) for family in families)

@@ -1,0 +1,174 @@
+"""A session: one handle's view of one table, and its way of committing to it.
+
+It holds the store, the settings, the state merged so far, and the writer. Verbs are functions over a
+session; nothing else in the library keeps mutable state about a table. Thread-safe; picklable (a copy
+carries the settings and what is known of the columns, and starts with no state and a writer of its own).
+
+Reads are monotonic: a refresh only ever adds versions. A handle reads its own writes: it lists after them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crdtcat.clock import HybridClock, VersionId
+from crdtcat.drive import run
+from crdtcat.errors import NotFound
+from crdtcat.format.settings import Settings, decode_settings, log_folder, settings_name
+from crdtcat.format.version import OPERATIONS
+from crdtcat.head import Head, Version
+from crdtcat.head.version import time_range
+from crdtcat.log import State
+from crdtcat.options import Options
+from crdtcat.protocol import Put, Reader
+from crdtcat.store import Missing, Store
+from crdtcat.writing.fit import Known, known_from_head, known_from_settings
+from crdtcat.writing.writer import Writer
+
+
+class Session:
+    """One handle on one table.
+
+    Args:
+        store: the catalog's store.
+        table: the table's name.
+        branch: the branch's name.
+        settings: the table's settings.
+        options: the handle's options.
+        clock: the process's hybrid clock.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        table: str,
+        *,
+        branch: str,
+        settings: Settings,
+        options: Options,
+        clock: HybridClock,
+    ) -> None:
+        self.store, self.table, self.branch = store, table, branch
+        self.settings, self.options = settings, options
+        self.folder = log_folder(table, branch, settings.incarnation)
+        self.known: Known | None = known_from_settings(settings)
+        self._start(clock)
+
+    def _start(self, clock: HybridClock) -> None:
+        self.clock = clock
+        self.writer = Writer(self.folder, clock, self.options.max_clock_skew_seconds * 1000)
+        self._lock = threading.Lock()
+        self._state = State(self.folder)
+        self._head: Head | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        left_behind = ("clock", "writer", "_lock", "_state", "_head")
+        return {name: value for name, value in self.__dict__.items() if name not in left_behind}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start(HybridClock())
+
+    @property
+    def state(self) -> State:
+        """What has been merged so far."""
+        return self._state
+
+    def refresh(self) -> Reader[State]:
+        """Merge what is new. One LIST page per 1,000 files of `transactions/` and of the log, and one GET per
+        new file that no bundle covers.
+
+        Raises:
+            NotFound: the table was dropped.
+            Corrupt, UnsupportedFormat, StoreUnavailable: as reading does.
+        """
+        with self._lock:
+            reader = run(
+                Reader(
+                    self.folder,
+                    self._state,
+                    ordered=self.store.lists_in_order,
+                    grace_ms=int(self.options.grace_seconds * 1000),
+                ),
+                self.store,
+            )
+            if not any(item.name.startswith(self.folder) for item in reader.listing) and len(self._state.log):
+                self._check_not_dropped()
+            self._advance(reader.state)
+            return reader
+
+    def _advance(self, state: State) -> None:
+        if state is self._state:
+            return
+        self._state, self._head = state, None
+        if len(state.log):
+            self.clock.observe(int(state.log.id_fields["hlc"].max()))
+
+    def _check_not_dropped(self) -> None:
+        try:
+            settings = decode_settings(self.store.get(settings_name(self.table)), settings_name(self.table))
+        except Missing:
+            settings = None
+        if settings is None or settings.dropped or settings.incarnation != self.settings.incarnation:
+            raise NotFound(f"table {self.table!r} was dropped; open it again if it was created anew")
+
+    def head(self, *, refresh: bool = True) -> Head:
+        """The head, after a refresh; with `refresh=False` the last one, if there is one."""
+        if refresh or not len(self._state.log):
+            self.refresh()
+        with self._lock:
+            if self._head is None:
+                self._head = Head(self.table, self._state.log, self.settings)
+                self.known = known_from_head(self._head.columns) or self.known
+            return self._head
+
+    def commit(
+        self,
+        operation: str,
+        *,
+        body: Mapping[str, Any],
+        puts: Sequence[Put] = (),
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        seen: Head | None = None,
+    ) -> Version:
+        """Publish one version. `seen` is the head it was made from; a blind commit has none."""
+        clock = {} if seen is None else _clock(seen)
+        whole = {
+            **body,
+            **clock,
+            "o": OPERATIONS.index(operation),
+            "k": key,
+            "m": dict(metadata or {}) or None,
+        }
+        id = self.writer.commit(self.store, whole, puts)
+        return _version(id, operation, whole)
+
+
+def _clock(head: Head) -> dict[str, Any]:
+    """What a version says it had seen: the difference to the latest version in the head that says so too."""
+    log = head.log
+    observing = np.flatnonzero(np.asarray(log.clock.is_valid()))
+    if not len(observing):
+        return {"c": dict(head.clock)}
+    parent = int(observing[-1])
+    beyond = head.clock.beyond(head.folded.clocks.of(parent))
+    return {"p": log.id_at(parent).to_bytes(), "c": dict(beyond)}
+
+
+def _version(id: VersionId, operation: str, body: Mapping[str, Any]) -> Version:
+    times = body.get("r")
+    return Version(
+        id=id,
+        operation=operation,
+        rows=sum(body.get("n") or ()),
+        bytes=sum(body.get("z") or ()),
+        chunks=len(body.get("n") or ()),
+        metadata=body.get("m") or {},
+        key=body.get("k"),
+        time_range=None if times is None else time_range(*times),
+    )

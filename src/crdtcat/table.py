@@ -1,0 +1,225 @@
+"""A table: the verbs, each in a line or two over the layers below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from crdtcat.chunks.read import FooterCache
+from crdtcat.errors import NoSnapshots
+from crdtcat.head import Conflict, Head, History, Snapshot, Version
+from crdtcat.maintenance import CheckpointResult, CollectResult, checkpoint, collect_log, upkeep
+from crdtcat.scan import Scan
+from crdtcat.session import Session
+from crdtcat.verbs import columns as column_verbs
+from crdtcat.verbs import rows, travel
+from crdtcat.verbs.travel import At
+
+
+class Table:
+    """A handle on one table. Get one from `Catalog.table` or `Catalog.create_table`.
+
+    Picklable and fork-safe: a copy in another process commits under an identity of its own. Thread-safe; one
+    commit of a handle is in flight at a time.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._footers = FooterCache()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_session": self._session}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._session = state["_session"]
+        self._footers = FooterCache()
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._session.table
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """How it is partitioned, as it was created."""
+        return self._session.settings.partition_by
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r} in {self._session.store.url})"
+
+    # Writing.
+
+    def append(
+        self,
+        data: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        evolve: bool = False,
+    ) -> Version:
+        """Add rows. Never waits for, retries because of, or fails because of another writer.
+
+        Requests: 1 PUT when the rows are few enough to ride inside the version file, else 2; no read or list.
+        (About one commit in 32 then also bundles the log, unless the catalog was opened with `upkeep=False`.)
+
+        Args:
+            data: Arrow table, batch or reader, anything with `__arrow_c_stream__`, pandas, polars, DuckDB, a
+                list of dicts, a dict of columns.
+            metadata: what to remember about this commit; `None` is `{}`.
+            key: idempotency key: of the commits with one key, one counts.
+            evolve: whether columns the table does not have are added.
+
+        Raises:
+            UserError: the rows do not fit; nothing was written.
+            StoreUnavailable, AccessDenied: nothing became visible.
+            CommitUnknown: the store gave no clear answer.
+        """
+        return self._kept_up(rows.append(self._session, data, metadata=metadata, key=key, evolve=evolve))
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        where: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        evolve: bool = False,
+    ) -> Version:
+        """Replace all rows, or, with `where`, the partitions it selects. Concurrent appends survive.
+
+        Requests: a refresh of the head, then 1 or 2 PUTs. Raises as `append` does, and `InvalidArgument`
+        where `where` cuts through a partition.
+        """
+        version = rows.overwrite(self._session, data, where=where, metadata=metadata, key=key, evolve=evolve)
+        return self._kept_up(version)
+
+    def stream(
+        self, *, metadata: Mapping[str, Any] | None = None, key: str | None = None
+    ) -> rows.StreamWriter:
+        """A writer for more rows than fit in memory: one pass, visible all at once when it commits."""
+        return rows.StreamWriter(self._session, metadata=metadata, key=key)
+
+    def _kept_up(self, version: Version) -> Version:
+        upkeep(self._session, version.id)
+        return version
+
+    # Reading.
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        *,
+        at: At | None = None,
+        verify: bool | None = None,
+    ) -> Scan:
+        """What to read, pinned to one snapshot; see `Scan` for the ways to have it.
+
+        Args:
+            columns: names, in the order wanted; all by default.
+            filter: SQL text, tuples such as `[("amount", ">", 10)]`, or a `pyarrow.compute.Expression`.
+            at: a `Snapshot` or its token, a version id, a tag, a moment; now by default.
+            verify: whether to check every column against its BLAKE3 hash; the catalog's setting by default.
+
+        Raises:
+            InvalidArgument, InvalidFilter, NotFound, Expired: as named.
+        """
+        return Scan(
+            travel.head_at(self._session, at),
+            self._session.store,
+            columns=columns,
+            filter=filter,
+            verify=self._session.options.verify if verify is None else verify,
+            footers=self._footers,
+        )
+
+    def read(
+        self, columns: Sequence[str] | None = None, filter: Any = None, *, at: At | None = None
+    ) -> pa.Table:
+        """All rows of a scan as one Arrow table."""
+        return self.scan(columns, filter, at=at).to_table()
+
+    def head(self, at: At | None = None) -> Head:
+        """The table as it is now, or as it was.
+
+        Requests: one LIST page per 1,000 files of the log and of `transactions/`, one GET per new file that
+        no bundle covers. Raises `NoSnapshots` where nothing was ever committed.
+        """
+        head = travel.head_at(self._session, at)
+        if not len(head.log):
+            raise NoSnapshots(f"table {self.name!r} has no commit yet")
+        return head
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns now. Costs what `head` does; works before the first commit too."""
+        return self._session.head().schema
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """Table properties now. Costs what `head` does."""
+        return self._session.head().properties
+
+    def history(self, at: At | None = None) -> History:
+        """Standing versions in the order all readers agree on; empty before the first commit."""
+        return travel.head_at(self._session, at).history
+
+    def conflicts(self, at: At | None = None) -> tuple[Conflict, ...]:
+        """Concurrent writes that lost, and to whom."""
+        return travel.head_at(self._session, at).conflicts
+
+    # Names for snapshots, and going back to them.
+
+    def tag(self, name: str, at: At | None = None, *, replace: bool = False) -> Snapshot:
+        """Name a snapshot. Raises `AlreadyExists` unless `replace`."""
+        return travel.write_tag(self._session, name, at, replace=replace)
+
+    def tags(self) -> dict[str, Snapshot]:
+        """All tags. One LIST, and one GET for each."""
+        return travel.list_tags(self._session)
+
+    def delete_tag(self, name: str) -> None:
+        """Remove a tag; the snapshot stays readable by its token. Raises `NotFound`."""
+        travel.delete_tag(self._session, name)
+
+    def restore(self, at: At, *, metadata: Mapping[str, Any] | None = None) -> Version:
+        """Make the table what it was at `at`, as a new version over the old chunks."""
+        return self._kept_up(travel.restore(self._session, at, metadata=metadata))
+
+    # Columns and properties.
+
+    def add_column(self, name: str, type: pa.DataType) -> Version:
+        """Add a column; existing rows are null there. Raises `AlreadyExists`, `InvalidName`."""
+        return column_verbs.add_column(self._session, name, type)
+
+    def drop_column(self, name: str) -> Version:
+        """Drop a column. Values that others write to it meanwhile survive and are listed as a conflict."""
+        return column_verbs.drop_column(self._session, name)
+
+    def rename_column(self, name: str, to: str) -> Version:
+        """Rename a column. Raises `AlreadyExists`, `NotFound`, `InvalidName`."""
+        return column_verbs.rename_column(self._session, name, to)
+
+    def widen_column(self, name: str, type: pa.DataType) -> Version:
+        """Let a column hold a wider type. Raises `SchemaMismatch` where that could lose a value."""
+        return column_verbs.widen_column(self._session, name, type)
+
+    def reorder_columns(self, names: Sequence[str]) -> Version:
+        """Put columns in this order; those not named follow."""
+        return column_verbs.reorder_columns(self._session, names)
+
+    def set_properties(self, **properties: Any) -> Version:
+        """Set properties; `None` removes one."""
+        return column_verbs.set_properties(self._session, properties)
+
+    # Upkeep.
+
+    def checkpoint(self) -> CheckpointResult:
+        """Bundle every version that is not in a bundle. Happens by itself; call it to have it done now."""
+        return checkpoint(self._session)
+
+    def collect(self) -> CollectResult:
+        """Delete log files that bundles older than the grace period cover. Happens by itself, too."""
+        return collect_log(self._session)

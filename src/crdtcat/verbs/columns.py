@@ -1,0 +1,155 @@
+"""Changing columns and properties. Each verb looks at a fresh head and publishes one version.
+
+A change names the definitions it replaces, so two people who change one column at the same time both leave
+a definition behind: the greater counts, and the other is widened in or listed as a conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from crdtcat import limits
+from crdtcat.chunks.partitions import parse_partitioning
+from crdtcat.chunks.types import encode_type, is_lossless
+from crdtcat.errors import AlreadyExists, InvalidArgument, LimitExceeded, NotFound, SchemaMismatch
+from crdtcat.format.ops import SELF, ColumnId, Definition, Ops
+from crdtcat.format.version import pack
+from crdtcat.head import Head, Version
+from crdtcat.head.columns import Column
+from crdtcat.names import validate_column_name, validate_column_names
+from crdtcat.session import Session
+
+
+def add_column(session: Session, name: str, type: pa.DataType, *, nullable: bool = True) -> Version:
+    """Add a column at the end; existing rows read as null there.
+
+    Raises `AlreadyExists`, `InvalidName`, `UnsupportedType`, and `InvalidArgument` for `nullable=False`.
+    """
+    head = session.head()
+    if name in head.columns.by_name:
+        raise AlreadyExists(f"table {session.table!r} already has a column {name!r}")
+    validate_column_names([*head.columns.by_name, name])
+    if not nullable:
+        raise InvalidArgument(f"a new column is null in existing rows: add {name!r} as nullable")
+    position = max((column.position for column in head.columns.all), default=-1.0) + 1.0
+    code = encode_type(type, name)
+    return _define(
+        session, head, [Definition(ColumnId(name, SELF), name, code, nullable=True, position=position)]
+    )
+
+
+def drop_column(session: Session, name: str) -> Version:
+    """End a column for every version seen here. Values written by others meanwhile go on being shown."""
+    head = session.head()
+    column = _column(session, head, name)
+    _check_not_partitioned_by(session, name)
+    if len(head.columns.all) == 1:
+        raise InvalidArgument(f"{name!r} is the only column of {session.table!r}: drop the table instead")
+    return _commit(session, head, Ops(drops=tuple(sorted(column.instances))))
+
+
+def rename_column(session: Session, name: str, to: str) -> Version:
+    """Give a column another name. Writers that know the old one go on writing to it."""
+    head = session.head()
+    column = _column(session, head, name)
+    validate_column_name(to)
+    if to in head.columns.by_name:
+        raise AlreadyExists(f"table {session.table!r} already has a column {to!r}")
+    _check_not_partitioned_by(session, name)
+    return _define(session, head, _redefined(column, name=to))
+
+
+def widen_column(session: Session, name: str, type: pa.DataType) -> Version:
+    """Let a column hold more. Raises `SchemaMismatch` where a value could be lost."""
+    head = session.head()
+    column = _column(session, head, name)
+    _check_not_partitioned_by(session, name)
+    if not is_lossless(column.type, type):
+        raise SchemaMismatch(f"column {name!r} holds {column.type}, which {type} cannot hold without loss")
+    return _define(session, head, _redefined(column, type=type))
+
+
+def reorder_columns(session: Session, names: Sequence[str]) -> Version:
+    """Put columns in this order; those not named follow, in the order they had."""
+    head = session.head()
+    first = [_column(session, head, name) for name in names]
+    if len(set(names)) != len(names):
+        raise InvalidArgument(f"the same column twice: {list(names)}")
+    rest = [column for column in head.columns.all if column.name not in set(names)]
+    definitions = [
+        definition
+        for place, column in enumerate([*first, *rest])
+        for definition in _redefined(column, position=float(place))
+    ]
+    return _define(session, head, definitions)
+
+
+def set_properties(session: Session, properties: Mapping[str, Any]) -> Version:
+    """Set table properties; `None` removes one. Raises `InvalidArgument`, `LimitExceeded`."""
+    for name, value in properties.items():
+        if not name:
+            raise InvalidArgument("a property's name is a text that is not empty")
+        if len(name.encode()) > limits.PROPERTY_NAME_BYTES_MAX:
+            raise LimitExceeded(
+                f"property name {name[:40]!r}...: at most {limits.PROPERTY_NAME_BYTES_MAX} bytes"
+            )
+        try:
+            size = len(pack(value))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidArgument(
+                f"property {name!r} holds a value that cannot be stored: {error}"
+            ) from error
+        if size > limits.PROPERTY_VALUE_BYTES_MAX:
+            raise LimitExceeded(
+                f"property {name!r}: {size:,} bytes; at most {limits.PROPERTY_VALUE_BYTES_MAX:,}"
+            )
+    head = session.head()
+    if len(head.properties.keys() | properties.keys()) > limits.PROPERTIES_MAX:
+        raise LimitExceeded(f"at most {limits.PROPERTIES_MAX:,} properties")
+    body = {"x": Ops(properties=dict(properties)).encode()}
+    return session.commit("properties", body=body, seen=head)
+
+
+def _column(session: Session, head: Head, name: str) -> Column:
+    column = head.columns.by_name.get(name)
+    if column is None:
+        raise NotFound(
+            f"table {session.table!r} has no column {name!r}; it has {', '.join(head.columns.by_name)}"
+        )
+    return column
+
+
+def _check_not_partitioned_by(session: Session, name: str) -> None:
+    if any(field.column == name for field in parse_partitioning(session.settings.partition_by).fields):
+        raise InvalidArgument(
+            f"table {session.table!r} is partitioned by {name!r}, which keeps its name and type for good"
+        )
+
+
+def _redefined(column: Column, **changes: Any) -> list[Definition]:
+    """A definition for each instance shown under the name, replacing what is there."""
+    return [
+        Definition(
+            instance,
+            changes.get("name", column.name),
+            encode_type(changes.get("type", column.type), column.name),
+            column.nullable,
+            changes.get("position", column.position),
+            column.definitions,
+        )
+        for instance in sorted(column.instances)
+    ]
+
+
+def _define(session: Session, head: Head, definitions: Sequence[Definition]) -> Version:
+    return _commit(session, head, Ops(definitions=tuple(definitions)))
+
+
+def _commit(session: Session, head: Head, ops: Ops) -> Version:
+    version = session.commit("schema", body={"x": ops.encode()}, seen=head)
+    session.known = None  # the next check looks at a head again
+    session.head()
+    return version

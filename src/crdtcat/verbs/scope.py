@@ -1,0 +1,140 @@
+"""Which partitions an `overwrite(where=...)` means.
+
+The filter is asked of each partition, not of rows: a partition is replaced when every row it could hold
+matches, kept when none could, and a filter that cuts through one is refused, because replacing part of a
+partition is an update, not an overwrite. The new rows must match the filter too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crdtcat.chunks.partitions import Partitioning, decode_values, parse_partitioning
+from crdtcat.chunks.statistics import domain
+from crdtcat.chunks.types import decode_type
+from crdtcat.errors import InvalidArgument, NotFound
+from crdtcat.format.sections import Array
+from crdtcat.format.settings import Settings
+from crdtcat.head.head import Head
+from crdtcat.log.log import NONE
+from crdtcat.scan.filters import ColumnBounds, parse_filter, prune
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """Partitions chosen: their packed values, and the live chunks in them."""
+
+    scope: frozenset[bytes]
+    chunks: Array
+
+
+def partition_scope(settings: Settings, head: Head, where: Any, rows: pa.Table) -> Selected:
+    """The partitions of `head` that `where` selects.
+
+    Raises:
+        InvalidArgument: the table is not partitioned, the filter cuts through a partition, or new rows do
+            not match it.
+        InvalidFilter: a filter that cannot be used.
+        NotFound: the table has no rows yet, so there is nothing to select by.
+    """
+    partitioning = parse_partitioning(settings.partition_by)
+    if not partitioning.fields:
+        raise InvalidArgument(
+            f"overwrite(where=...) needs a partitioned table, and {head.table!r} is not; "
+            "overwrite all of it, or create it with partition_by=[...]"
+        )
+    if not head.columns.all:
+        raise NotFound(f"table {head.table!r} has no columns yet: append to it first")
+    _check_types(partitioning, head)
+    parsed = parse_filter(where, head.schema)
+    _check_rows(parsed.expression, rows, str(parsed))
+    partitions = np.unique(head.log.partition[head.live])
+    partitions = partitions[partitions != NONE]
+    source = _PartitionBounds(partitioning, head, partitions)
+    answer = prune(parsed.predicate, source, head.schema)
+    torn = np.flatnonzero(answer.may_match & ~answer.all_match)
+    if len(torn):
+        values = decode_values(head.log.partitions[int(partitions[torn[0]])])
+        raise InvalidArgument(
+            f"{parsed} selects only part of {dict(zip(settings.partition_by, values, strict=True))}; "
+            f"filter by what the table is partitioned by: {', '.join(settings.partition_by)}"
+        )
+    chosen = partitions[answer.all_match]
+    scope = frozenset(head.log.partitions[int(at)] for at in chosen)
+    return Selected(scope, head.live[np.isin(head.log.partition[head.live], chosen)])
+
+
+def _check_types(partitioning: Partitioning, head: Head) -> None:
+    """Partition values are in the type their writer had; blind writers may have had different ones."""
+    for schema in np.unique(head.log.chunk_schema[head.live]).tolist():
+        for field in head.columns.fields(schema):
+            column = head.columns.by_name.get(field.name)
+            named = any(part.column == field.name for part in partitioning.fields)
+            if named and column is not None and decode_type(field.type) != column.type:
+                raise InvalidArgument(
+                    f"column {field.name!r} was written as {decode_type(field.type)} and as {column.type}; "
+                    "its partitions cannot be told apart by a filter: overwrite the whole table"
+                )
+
+
+def _check_rows(expression: Any, rows: pa.Table, text: str) -> None:
+    try:
+        matching = rows.filter(expression).num_rows
+    except (pa.ArrowException, KeyError) as error:
+        raise InvalidArgument(f"the new rows cannot be compared with {text}: {error}") from error
+    if matching != rows.num_rows:
+        raise InvalidArgument(
+            f"{rows.num_rows - matching:,} of {rows.num_rows:,} new rows do not match {text}; "
+            "they would land in partitions that are not being overwritten"
+        )
+
+
+class _PartitionBounds:
+    """What partition values say about the columns they come from. Implements `BoundsSource`."""
+
+    def __init__(self, partitioning: Partitioning, head: Head, partitions: Array) -> None:
+        self._partitioning, self._head = partitioning, head
+        self._values = [decode_values(head.log.partitions[int(at)]) for at in partitions]
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        return np.ones(len(self._values), np.int64)
+
+    def bounds(self, column: str) -> ColumnBounds | None:
+        type = self._head.columns.by_name[column].type
+        kind = domain(type)
+        found = [
+            [self._partitioning.bounds(at, values[at], type) for values in self._values]
+            for at, field in enumerate(self._partitioning.fields)
+            if field.column == column
+        ]
+        if kind is None or not found:
+            return None
+        pairs = [_tightest(options) for options in zip(*found, strict=True)]
+        known = np.array([low is not None and high is not None for low, high in pairs], bool)
+        nulls = np.zeros(len(pairs), np.int64)
+        for at, values in enumerate(self._values):
+            if any(
+                field.column == column and values[place] is None
+                for place, field in enumerate(self._partitioning.fields)
+            ):
+                nulls[at] = 1  # the one row that stands for this partition is null
+        return ColumnBounds(_side(pairs, 0, kind), _side(pairs, 1, kind), known, known, nulls)
+
+
+def _tightest(options: tuple[Any, ...]) -> tuple[Any, Any]:
+    lows = [option[0] for option in options if option is not None and option[0] is not None]
+    highs = [option[1] for option in options if option is not None and option[1] is not None]
+    return max(lows, default=None), min(highs, default=None)
+
+
+def _side(pairs: list[tuple[Any, Any]], side: int, kind: str) -> Any:
+    if kind == "bytes":
+        return pa.array([pair[side] if pair[side] is not None else b"" for pair in pairs], pa.large_binary())
+    values = [pair[side] if pair[side] is not None else 0 for pair in pairs]
+    return np.array(values, np.float64 if kind == "float" else np.int64)

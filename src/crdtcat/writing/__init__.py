@@ -1,0 +1,1 @@
+"""From a user's rows to a version file: fit, cut, hash, store, publish."""

@@ -1,0 +1,167 @@
+"""Fitting rows to the newest column definitions a handle knows, before anything is written.
+
+A handle may know a head (the best), the columns the table was created with, what it wrote itself, or
+nothing at all; a blind commit never reads to find out. What it knows is what rows are checked against. Rows
+are stored in the table's type where that loses nothing; a narrower integer or a coarser timestamp is taken
+where every value fits; anything else is `SchemaMismatch`, naming the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from crdtcat.chunks.casts import cast_lossless
+from crdtcat.chunks.type_codes import decode_type, encode_type
+from crdtcat.chunks.widen import is_lossless
+from crdtcat.errors import SchemaMismatch
+from crdtcat.format.ops import SELF, ColumnId, Definition
+from crdtcat.format.schema_code import StoredField
+from crdtcat.format.settings import Settings
+from crdtcat.head.columns import Columns
+from crdtcat.names import validate_column_names
+
+
+@dataclass(frozen=True, slots=True)
+class KnownColumn:
+    """A column as a handle knows it."""
+
+    id: ColumnId
+    type: pa.DataType
+    nullable: bool
+
+
+Known = Mapping[str, KnownColumn]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How incoming rows go into a table.
+
+    Attributes:
+        fields: the stored fields, in the order of the incoming columns.
+        schema: the Arrow schema rows are cast to.
+        definitions: columns this commit adds.
+    """
+
+    fields: tuple[StoredField, ...]
+    schema: pa.Schema
+    definitions: tuple[Definition, ...] = ()
+
+    def known(self) -> dict[str, KnownColumn]:
+        """What a handle knows after writing these rows."""
+        return {
+            field.name: KnownColumn(field.column, decode_type(field.type), field.nullable)
+            for field in self.fields
+            if field.column.birth is not SELF
+        }
+
+
+def known_from_settings(settings: Settings) -> Known | None:
+    """What the table was created with; `None` where nothing was declared."""
+    if settings.columns is None:
+        return None
+    return {c.name: KnownColumn(ColumnId(c.name), decode_type(c.type), c.nullable) for c in settings.columns}
+
+
+def known_from_head(columns: Columns) -> Known | None:
+    """What a head shows. Of several instances of one name new rows go to the latest born."""
+    if not columns.all:
+        return None
+    return {
+        column.name: KnownColumn(
+            max(column.instances, key=lambda instance: (instance.birth, instance.name)),
+            column.type,
+            column.nullable,
+        )
+        for column in columns.all
+    }
+
+
+def fit(incoming: pa.Schema, known: Known | None, *, evolve: bool) -> Fit:
+    """How rows of `incoming` go into a table of which `known` is known.
+
+    Raises:
+        InvalidName: a column name that is not allowed, or twice the same.
+        UnsupportedType: a type Parquet cannot hold.
+        SchemaMismatch: a column the table does not have (without `evolve`), a type that does not fit, or a
+            missing column that may not be null.
+    """
+    validate_column_names(incoming.names)
+    fields, types, definitions = [], [], []
+    for place, item in enumerate(incoming):
+        column = None if known is None else known.get(item.name)
+        if column is not None:
+            _check_type(item, column)
+            fields.append(
+                StoredField(item.name, column.id, encode_type(column.type, item.name), column.nullable)
+            )
+            types.append(pa.field(item.name, column.type, column.nullable))
+            continue
+        code = encode_type(item.type, item.name)
+        birth = ColumnId(item.name)
+        if known is not None:
+            if not evolve:
+                raise SchemaMismatch(
+                    f"column {item.name!r} is not in the table, which has {_listed(known)}; "
+                    "add it with add_column(), or pass evolve=True"
+                )
+            birth = ColumnId(item.name, SELF)
+            definitions.append(Definition(birth, item.name, code, nullable=True, position=len(known) + place))
+        fields.append(StoredField(item.name, birth, code, item.nullable))
+        types.append(pa.field(item.name, item.type, item.nullable))
+    _check_present(incoming, known)
+    return Fit(tuple(fields), pa.schema(types), tuple(definitions))
+
+
+def conform(batch: pa.RecordBatch | pa.Table, target: pa.Schema) -> pa.Table:
+    """Rows cast to the stored types. Raises `SchemaMismatch` naming the column whose value does not fit."""
+    columns = []
+    for item in target:
+        values = batch.column(item.name)
+        values = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
+        if values.type != item.type:
+            try:
+                if is_lossless(values.type, item.type):
+                    values = pa.chunked_array([cast_lossless(a, item.type) for a in values.chunks], item.type)
+                else:
+                    values = pc.cast(values, item.type, safe=True)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise SchemaMismatch(f"column {item.name!r} holds {item.type}: {error}") from error
+        if not item.nullable and values.null_count:
+            raise SchemaMismatch(f"column {item.name!r} may not be null, and {values.null_count} rows are")
+        columns.append(values)
+    return pa.Table.from_arrays(columns, schema=pa.schema([pa.field(f.name, f.type) for f in target]))
+
+
+def _check_type(item: pa.Field, column: KnownColumn) -> None:
+    if item.type == column.type or is_lossless(item.type, column.type) or _may_fit(item.type, column.type):
+        return
+    raise SchemaMismatch(
+        f"column {item.name!r} holds {column.type}, and the rows have {item.type}; "
+        "cast them, or widen the column with widen_column()"
+    )
+
+
+def _may_fit(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Types within one family: whether the values fit is seen when they are cast."""
+    families = (pt.is_integer, pt.is_decimal, pt.is_timestamp, pt.is_time, pt.is_duration, pt.is_date)
+    if any(family(given) and family(wanted) for family in families):
+        return not pt.is_timestamp(given) or (given.tz is None) == (wanted.tz is None)
+    return bool(pt.is_integer(given) and pt.is_floating(wanted))
+
+
+def _check_present(incoming: pa.Schema, known: Known | None) -> None:
+    present = set(incoming.names)
+    absent = [name for name, column in (known or {}).items() if name not in present and not column.nullable]
+    if absent:
+        raise SchemaMismatch(f"the rows lack {absent}, which may not be null")
+
+
+def _listed(known: Known) -> str:
+    names: Sequence[str] = sorted(known)
+    return ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")

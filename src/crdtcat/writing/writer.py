@@ -1,0 +1,85 @@
+"""A writer: one handle's identity in one log, and the commits it makes.
+
+A writer's id is random, made here, never passed in. Its sequence numbers are never reused: once a commit's
+outcome is in doubt (no clear answer, Ctrl-C in the middle), the identity is abandoned and the next commit
+starts a new one. The same happens in a forked child and in an unpickled copy. One commit is in flight at a
+time; other threads wait.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crdtcat.clock import HybridClock, VersionId
+from crdtcat.drive import run
+from crdtcat.errors import ClockSkew, CommitUnknown, StoreUnavailable
+from crdtcat.format.version import encode_version
+from crdtcat.protocol import Outcome, Publish, Put, version_name
+from crdtcat.store import Store
+
+
+class Writer:
+    """Commits versions to one log folder.
+
+    Args:
+        folder: the log's folder.
+        clock: the process's hybrid clock.
+        max_skew_ms: refuse to commit when this machine's clock is further from the store's.
+    """
+
+    def __init__(self, folder: str, clock: HybridClock, max_skew_ms: float) -> None:
+        self.folder = folder
+        self._clock = clock
+        self._max_skew_ms = max_skew_ms
+        self._lock = threading.Lock()
+        self._renew()
+
+    def _renew(self) -> None:
+        self.id = secrets.randbits(64)
+        self.seq = 0
+        self._process = os.getpid()
+
+    def commit(self, store: Store, body: Mapping[str, Any], puts: Sequence[Put] = ()) -> VersionId:
+        """Store `puts`, then one version file with `body`. One PUT each, no read, no list.
+
+        Raises:
+            ClockSkew, LimitExceeded: nothing was written.
+            StoreUnavailable: nothing became visible.
+            CommitUnknown: the version may or may not be there.
+        """
+        self._check_clock(store)
+        with self._lock:
+            if self._process != os.getpid():
+                self._renew()
+            stamp = {"h": self._clock.tick(), "w": self.id, "s": self.seq + 1, "l": self.folder}
+            id, data = encode_version({**body, **stamp})
+            name = version_name(self.folder, id)
+            try:
+                outcome = run(Publish((*puts, Put(name, data))), store).outcome
+            except BaseException:
+                self._renew()  # in doubt: this number must never stand for anything else
+                raise
+            if outcome is Outcome.DONE:
+                self.seq += 1
+                return id
+            self._renew()
+        if outcome is Outcome.NOTHING:
+            raise StoreUnavailable(
+                f"{self.folder}: the rows could not be stored; nothing is visible, try again"
+            )
+        raise CommitUnknown(
+            f"{name}: the store gave no clear answer. The commit may or may not stand: look for it in "
+            "history(), or repeat it with an idempotency key"
+        )
+
+    def _check_clock(self, store: Store) -> None:
+        skew = store.skew_ms()
+        if skew is not None and abs(skew) > self._max_skew_ms:
+            raise ClockSkew(
+                f"this machine's clock is {abs(skew) / 1000:,.0f} s {'behind' if skew > 0 else 'ahead of'} the "
+                f"store's, more than {self._max_skew_ms / 1000:,.0f} s; set the clock, then commit again"
+            )
