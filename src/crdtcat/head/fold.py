@@ -100,8 +100,8 @@ def _without_removed(log: Log, ops: Mapping[int, Ops], alive: Array) -> Array:
             at = log.find(op.removed_versions)
             present = at >= 0  # a removal may name a version this snapshot does not have
             at, ordinals = at[present], op.removed_ordinals[present].astype(np.int64)
-            chunk = log.chunk_start[at].astype(np.int64) + ordinals
-            alive[chunk[chunk < log.chunk_start[at + 1].astype(np.int64)]] = False
+            chunk = log.chunk_start[at] + ordinals
+            alive[chunk[chunk < log.chunk_start[at + 1]]] = False
         keyed.update(op.removed_keyed)
     for tag in keyed:
         alive[_chunks_of(log, tag)] = False

@@ -187,7 +187,7 @@ class LogBuilder:
             metadata=blobs(self._metadata),
             clock=blobs(self._clock),
             ops=blobs(self._ops),
-            chunk_start=np.concatenate(([0], np.cumsum(self._counts))).astype(np.uint64),
+            chunk_start=np.concatenate(([0], np.cumsum(self._counts))).astype(np.int64),
             hash=np.frombuffer(b"".join(self._hash), np.uint8).reshape(-1, 32),
             rows=np.array(self._rows, np.uint64),
             nbytes=np.array(self._nbytes, np.uint64),

@@ -90,7 +90,7 @@ def _select(log: Log, keep: Array, source: Array, target: Array) -> Log:
 
     `source` may name duplicates that are not kept: their places, and nothing else, move to the kept one.
     """
-    starts = log.chunk_start.astype(np.int64)
+    starts = log.chunk_start
     counts = np.diff(starts)
     new_counts = counts[keep]
     new_starts = np.concatenate(([0], np.cumsum(new_counts)))
@@ -105,7 +105,7 @@ def _select(log: Log, keep: Array, source: Array, target: Array) -> Log:
     changes |= {name: _taken(getattr(log, name), chunk_index) for name in _CHUNK_COLUMNS}
     kept = log.with_(
         **changes,
-        chunk_start=new_starts.astype(np.uint64),
+        chunk_start=new_starts.astype(np.int64),
         place_chunk=moved[alive].astype(np.uint32),
         place_segment=log.place_segment[alive],
         place_group=log.place_group[alive],
@@ -121,7 +121,7 @@ def _select(log: Log, keep: Array, source: Array, target: Array) -> Log:
 
 def _check_equal(log: Log, source: Array, kept: Array) -> None:
     """A version id stands for one delta: copies of a version must add the same chunks."""
-    starts = log.chunk_start.astype(np.int64)
+    starts = log.chunk_start
     counts = np.diff(starts)
     twice = source != kept
     source, kept = source[twice], kept[twice]
@@ -159,7 +159,7 @@ def _without_stored_inline(log: Log) -> Log:
     stored[log.place_chunk] = True
     tags = list(log.inline)
     versions = log.find(np.array([id for id, _ in tags], log.ids.dtype))
-    chunks = log.chunk_start[versions].astype(np.int64) + np.array([ordinal for _, ordinal in tags])
+    chunks = log.chunk_start[versions] + np.array([ordinal for _, ordinal in tags])
     kept = {
         tag: log.inline[tag] for tag, chunk in zip(tags, chunks.tolist(), strict=True) if not stored[chunk]
     }

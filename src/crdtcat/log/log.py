@@ -145,7 +145,7 @@ def empty_log() -> Log:
         metadata=no_blobs,
         clock=no_blobs,
         ops=no_blobs,
-        chunk_start=np.zeros(1, np.uint64),
+        chunk_start=np.zeros(1, np.int64),
         hash=np.empty((0, 32), np.uint8),
         rows=sizes,
         nbytes=sizes,

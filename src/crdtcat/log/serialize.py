@@ -25,7 +25,7 @@ _FIXED = {
     "schema": "<u4",
     "time_min": "<i8",
     "time_max": "<i8",
-    "chunk_start": "<u8",
+    "chunk_start": "<i8",
     "hash": "<u1",
     "rows": "<u8",
     "nbytes": "<u8",

@@ -97,10 +97,11 @@ class Scan:
         certain = int(plan.head.log.rows[plan.chunks[plan.whole]].sum(dtype=np.uint64))
         if plan.filter is None or plan.whole.all():
             return certain
+        looked_at = tuple(plan.head.columns.by_name[name] for name in plan.filter.columns)
         doubtful = Plan(
             plan.head,
-            columns=(),
-            needed=tuple(plan.head.columns.by_name[name] for name in plan.filter.columns),
+            columns=looked_at,
+            needed=looked_at,
             filter=plan.filter,
             chunks=plan.chunks[~plan.whole],
             whole=plan.whole[~plan.whole],

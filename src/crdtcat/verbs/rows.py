@@ -218,7 +218,7 @@ def removals(head: Head, chunks: Array) -> dict[str, Any]:
     """Ops that remove chunks: by tag, or by (key, hash, ordinal) where a retry may have a twin."""
     log = head.log
     versions = log.chunk_version[chunks]
-    ordinals = (chunks - log.chunk_start[versions].astype(np.int64)).astype(np.uint32)
+    ordinals = (chunks - log.chunk_start[versions]).astype(np.uint32)
     keyed = np.asarray(log.key.is_valid())[versions] if len(chunks) else np.empty(0, bool)
     tags = tuple(
         KeyedTag(log.key[int(version)].as_py().decode(), log.hash[chunk].tobytes(), int(ordinal))

@@ -1,0 +1,1 @@
+"""Examples, each a program of its own, each run by the tests."""
