@@ -109,7 +109,8 @@ def _leaf(draw: st.DrawFn) -> str:
     if kind == 7:
         return f"{column} between {draw(literal)} and {draw(literal)}"
     if kind == 8:
-        return f"name {draw(st.sampled_from(['like', 'not like', 'ilike']))} '{draw(st.sampled_from(_PATTERNS))}'"
+        sign = draw(st.sampled_from(["like", "not like", "ilike", "not ilike"]))
+        return f"name {sign} '{draw(st.sampled_from(_PATTERNS))}'"
     return draw(st.sampled_from(EXTRAS))
 
 

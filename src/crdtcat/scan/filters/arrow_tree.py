@@ -51,7 +51,7 @@ Node = Literal | Reference | Call
 
 
 def take_apart(expression: Any) -> Node | None:
-    """The tree of an expression, or None if it cannot be had (references by position, an unknown encoding)."""
+    """The tree of an expression, or None if it cannot be had (references by position)."""
     try:
         _, (data, *_rest) = expression.__reduce__()
         with pa.ipc.open_file(data) as reader:

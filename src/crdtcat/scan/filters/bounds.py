@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from crdtcat.chunks.statistics import Domain, domain
+from crdtcat.limits import STATISTICS_BYTES_MAX
 from crdtcat.scan.filters.literals import float_floor
-from crdtcat.scan.filters.operand import comparison_type
 from crdtcat.scan.filters.predicate import Operator
 
 Bits = npt.NDArray[np.bool_]
-Domain = Literal["int", "float", "bytes"]
-EXACT_BYTES = 64
+EXACT_BYTES = STATISTICS_BYTES_MAX
 """Bounds of bytes at least this long may have been cut: they never prove that all values are equal."""
 
 
@@ -60,18 +60,6 @@ class BoundsSource(Protocol):
 
     def bounds(self, column: str) -> ColumnBounds | None:
         """A column's bounds in the domain of its type in the schema, or None if there are none."""
-
-
-def domain(kind: pa.DataType) -> Domain | None:
-    """The statistics domain of a type, None if it has no order that statistics use."""
-    kind = comparison_type(kind)
-    if pt.is_floating(kind) or pt.is_decimal(kind) or pt.is_uint64(kind):
-        return "float"
-    if pt.is_integer(kind) or pt.is_boolean(kind) or (pt.is_temporal(kind) and not pt.is_interval(kind)):
-        return "int"
-    if pt.is_string(kind) or pt.is_large_string(kind) or pt.is_binary(kind) or pt.is_large_binary(kind):
-        return "bytes"
-    return "bytes" if pt.is_fixed_size_binary(kind) else None
 
 
 def interval(value: Any) -> tuple[Any, Any]:

@@ -41,8 +41,9 @@ from crdtcat.scan.filters.predicate import (
     Predicate,
     StartsWith,
 )
-from crdtcat.scan.filters.sql_values import Constant as Literal
-from crdtcat.scan.filters.sql_values import Term, Values, check_arguments, position, unsupported
+from crdtcat.scan.filters.sql_literals import Constant as Literal
+from crdtcat.scan.filters.sql_literals import check_arguments, position, unsupported
+from crdtcat.scan.filters.sql_values import Term, Values
 
 _SIGNS: dict[type[exp.Expr], Operator] = {
     exp.EQ: "=",

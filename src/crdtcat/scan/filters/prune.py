@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crdtcat.scan.filters.bounds import Bits, BoundsSource, ColumnBounds, Range, domain
+from crdtcat.chunks.statistics import domain
+from crdtcat.scan.filters.bounds import Bits, BoundsSource, ColumnBounds, Range
 from crdtcat.scan.filters.operand import Field, Operand
 from crdtcat.scan.filters.predicate import (
     NEGATED,

@@ -1,17 +1,16 @@
 """The values inside SQL conditions: columns, literals, casts, arithmetic and a few functions.
 
-Theory. Literals stay exact (`1.5` is a decimal, `1e0` a double, `date '...'` a moment) until they meet an
-operand. Arithmetic follows DuckDB's types: with a double it is double, else with a float it is float, else
-with a decimal it is decimal, else it is 64-bit integer and overflow is an error rather than a wrong row.
-Both sides are cast explicitly before Arrow sees them, since Arrow would narrow literals by its own rules.
+Theory. Literals stay exact (see `sql_literals.py`) until they meet an operand. Arithmetic follows DuckDB's
+types: with a double it is double, else with a float it is float, else with a decimal it is decimal, else it
+is 64-bit integer and overflow is an error rather than a wrong row. Both sides are cast explicitly before
+Arrow sees them, since Arrow would narrow literals by its own rules.
 
 Only casts that lose nothing, or lose it as DuckDB does, are taken for columns; others are refused by name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -22,16 +21,21 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from crdtcat.errors import InvalidFilter
-from crdtcat.scan.filters.literals import Value
-from crdtcat.scan.filters.moments import DAY, Moment, Span, parse_moment, parse_time
+from crdtcat.scan.filters.moments import Span
 from crdtcat.scan.filters.operand import Computed, Operand, resolve
+from crdtcat.scan.filters.sql_literals import (
+    NAIVE,
+    Constant,
+    cast_literal,
+    check_arguments,
+    fold,
+    number,
+    position,
+    span,
+    unsupported,
+)
 
 _TYPE = exp.DataType.Type
-_INTEGERS = {_TYPE.TINYINT, _TYPE.SMALLINT, _TYPE.INT, _TYPE.BIGINT}
-_NAIVE = {_TYPE.TIMESTAMP, _TYPE.TIMESTAMPNTZ, _TYPE.TIMESTAMP_S, _TYPE.TIMESTAMP_MS, _TYPE.TIMESTAMP_NS}
-_ZONED = {_TYPE.TIMESTAMPTZ, _TYPE.TIMESTAMPLTZ}
-_TEXTS = {_TYPE.VARCHAR, _TYPE.TEXT, _TYPE.CHAR}
-_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
 _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
@@ -51,40 +55,7 @@ _DATE_FUNCTIONS: dict[type[exp.Expr], tuple[str, Any]] = {
     exp.Day: ("day", pc.day),
 }
 
-
-_ARGUMENTS = frozenset(
-    ("this", "expression", "expressions", "low", "high", "to", "unit", "table", "db", "catalog", "quoted")
-    + ("is_string", "typed", "nested", "negate")
-)
-"""What may be set on a node. A parser release that says more with an argument we do not read is refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A literal; None is null."""
-
-    value: Value | None
-
-
 Term = Operand | Constant
-
-
-def unsupported(node: exp.Expr) -> InvalidFilter:
-    """The error for SQL that is well formed but not taken."""
-    return InvalidFilter(f"{node.sql(dialect='duckdb')!r}{position(node)} is not supported in filters")
-
-
-def position(node: exp.Expr) -> str:
-    """Where in the text a node's first name stands, if the parser recorded it."""
-    starts = [name.meta["start"] for name in node.find_all(exp.Identifier) if "start" in name.meta]
-    return f" at character {min(starts) + 1}" if starts else ""
-
-
-def check_arguments(node: exp.Expr, *, negatable: bool = False) -> None:
-    """Refuse a node that carries a modifier which would go unread."""
-    unread = {name for name, value in node.args.items() if value and name not in _ARGUMENTS}
-    if unread or (node.args.get("negate") and not negatable):
-        raise unsupported(node)
 
 
 class Values:
@@ -107,15 +78,15 @@ class Values:
             case exp.Boolean():
                 return Constant(bool(node.this))
             case exp.Literal():
-                return Constant(node.this if node.is_string else _number(node.this))
+                return Constant(node.this if node.is_string else number(node.this))
             case exp.Neg():
                 return self._negated(node)
             case exp.Interval():
-                return Constant(_span(node))
+                return Constant(span(node))
             case exp.Cast() if not isinstance(node, exp.TryCast):
                 inner, target = self.term(node.this), node.to
                 return (
-                    _cast_literal(inner, node)
+                    cast_literal(inner, node)
                     if isinstance(inner, Constant)
                     else self._cast(inner, target, node)
                 )
@@ -176,7 +147,7 @@ class Values:
             arrow = pa.int64()
         elif wanted is _TYPE.DATE and pt.is_timestamp(kind) and kind.tz is None:
             arrow = pa.date32()
-        elif wanted in _NAIVE and pt.is_date(kind):
+        elif wanted in NAIVE and pt.is_date(kind):
             arrow = pa.timestamp("us")
         else:
             raise unsupported(node)
@@ -186,7 +157,7 @@ class Values:
     def _arithmetic(self, node: exp.Expr) -> Term:
         left, right = self.term(node.this), self.term(node.expression)
         if isinstance(left, Constant) and isinstance(right, Constant):
-            return Constant(_fold(node, left.value, right.value))
+            return Constant(fold(node, left.value, right.value))
         types = [_type_of(side, node) for side in (left, right)]
         common = pa.float64() if isinstance(node, exp.Div) else _common_type(types, node)
         a, b = (_in_type(side, common) for side in (left, right))
@@ -220,46 +191,6 @@ def _path(node: exp.Expr) -> list[str]:
         head = _path(parts[0]) if isinstance(parts[0], exp.Bracket) else [parts[0].name]
         if all(isinstance(part, exp.Identifier) for part in parts[1:]):
             return head + [part.name for part in parts[1:]]
-    raise unsupported(node)
-
-
-def _number(text: str) -> Value:
-    if text.isdigit():
-        return int(text)
-    return float(text) if "e" in text.lower() else Decimal(text)
-
-
-def _span(node: exp.Interval) -> Span:
-    unit = node.args.get("unit")
-    seconds = _SECONDS.get(unit.name.upper().removesuffix("S")) if unit is not None else None
-    try:
-        amount = Decimal(node.this.this)
-    except (InvalidOperation, TypeError, ValueError, AttributeError):
-        raise unsupported(node) from None
-    if seconds is None:
-        raise unsupported(node)
-    return Span(int(amount * seconds * 10**9))
-
-
-def _fold(node: exp.Expr, left: Any, right: Any) -> Any:
-    """Arithmetic of two literals."""
-    if left is None or right is None:
-        return None
-    if isinstance(left, Moment) and isinstance(right, Span) and isinstance(node, exp.Add | exp.Sub):
-        step = right.nanoseconds if isinstance(node, exp.Add) else -right.nanoseconds
-        return Moment(left.nanoseconds + step, left.zoned)
-    if any(isinstance(side, bool) or not isinstance(side, int | float | Decimal) for side in (left, right)):
-        raise unsupported(node)
-    if isinstance(left, float) or isinstance(right, float) or isinstance(node, exp.Div):
-        left, right = float(left), float(right)
-    if isinstance(node, exp.Add):
-        return left + right
-    if isinstance(node, exp.Sub):
-        return left - right
-    if isinstance(node, exp.Mul):
-        return left * right
-    if isinstance(node, exp.Div) and right:
-        return left / right
     raise unsupported(node)
 
 
@@ -313,38 +244,3 @@ def _in_type(side: Term, kind: pa.DataType | None) -> Operand:
     if side.type == kind:
         return side
     return Computed(str(side), kind, side.columns, side.expression().cast(kind, safe=False))
-
-
-def _cast_literal(inner: Constant, node: exp.Cast) -> Constant:  # noqa: PLR0911, C901 (one case per type)
-    """A cast of a literal, done now."""
-    wanted, value = node.to.this, inner.value
-    if value is None:
-        return inner
-    try:
-        if wanted in (_TYPE.DOUBLE, _TYPE.FLOAT) and isinstance(value, str | int | float | Decimal):
-            return Constant(float(value) if wanted is _TYPE.DOUBLE else float(np.float32(value)))
-        if wanted in _INTEGERS and isinstance(value, str | int):
-            return Constant(int(value))
-        if wanted is _TYPE.DECIMAL and isinstance(value, str | int | Decimal):
-            return _cast_decimal(Decimal(value), node)
-        if wanted is _TYPE.TIME and isinstance(value, str):
-            return Constant(parse_time(value))
-        if wanted in {_TYPE.DATE, *_NAIVE, *_ZONED} and isinstance(value, str | Moment):
-            moment = parse_moment(value) if isinstance(value, str) else value
-            if wanted is _TYPE.DATE:
-                return Constant(Moment(moment.nanoseconds // DAY * DAY))
-            return Constant(Moment(moment.nanoseconds, zoned=wanted in _ZONED))
-        if wanted in _TEXTS and isinstance(value, str):
-            return inner
-        if wanted is _TYPE.VARBINARY and isinstance(value, str):
-            return Constant(value.encode("ascii").decode("unicode_escape").encode("latin-1"))
-    except (ValueError, ArithmeticError) as error:
-        raise InvalidFilter(f"{node.sql(dialect='duckdb')}: {error}") from error
-    raise unsupported(node)
-
-
-def _cast_decimal(value: Decimal, node: exp.Cast) -> Constant:
-    sizes = [int(size.name) for size in node.to.expressions]
-    if sizes and value != round(value, sizes[1] if len(sizes) > 1 else 0):
-        raise unsupported(node)  # it would round; write the literal that is meant
-    return Constant(value)

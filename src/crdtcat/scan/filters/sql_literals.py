@@ -1,0 +1,134 @@
+"""Literals in SQL filters, and what every node of a parsed filter is checked for.
+
+Literals stay exact: `1.5` is a decimal, `1e0` a double, `date '...'` a moment. Casts of literals and
+arithmetic between them are done here, once, while parsing; what would round is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from crdtcat.errors import InvalidFilter
+from crdtcat.scan.filters.literals import Value
+from crdtcat.scan.filters.moments import DAY, Moment, Span, parse_moment, parse_time
+
+_TYPE = exp.DataType.Type
+_INTEGERS = {_TYPE.TINYINT, _TYPE.SMALLINT, _TYPE.INT, _TYPE.BIGINT}
+NAIVE = {_TYPE.TIMESTAMP, _TYPE.TIMESTAMPNTZ, _TYPE.TIMESTAMP_S, _TYPE.TIMESTAMP_MS, _TYPE.TIMESTAMP_NS}
+_ZONED = {_TYPE.TIMESTAMPTZ, _TYPE.TIMESTAMPLTZ}
+_TEXTS = {_TYPE.VARCHAR, _TYPE.TEXT, _TYPE.CHAR}
+_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
+_ARGUMENTS = frozenset(
+    (
+        *("this", "expression", "expressions", "low", "high", "to", "unit", "table", "db", "catalog"),
+        *("quoted", "is_string", "typed", "nested", "negate"),
+    )
+)
+"""What may be set on a node. A parser release that says more with an argument we do not read is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal; None is null."""
+
+    value: Value | None
+
+
+def unsupported(node: exp.Expr) -> InvalidFilter:
+    """The error for SQL that is well formed but not taken."""
+    return InvalidFilter(f"{node.sql(dialect='duckdb')!r}{position(node)} is not supported in filters")
+
+
+def position(node: exp.Expr) -> str:
+    """Where in the text a node's first name stands, if the parser recorded it."""
+    starts = [name.meta["start"] for name in node.find_all(exp.Identifier) if "start" in name.meta]
+    return f" at character {min(starts) + 1}" if starts else ""
+
+
+def check_arguments(node: exp.Expr, *, negatable: bool = False) -> None:
+    """Refuse a node that carries a modifier which would go unread."""
+    unread = {name for name, value in node.args.items() if value and name not in _ARGUMENTS}
+    if unread or (node.args.get("negate") and not negatable):
+        raise unsupported(node)
+
+
+def number(text: str) -> Value:
+    """A numeric literal: an int, a decimal, or with an exponent a double."""
+    if text.isdigit():
+        return int(text)
+    return float(text) if "e" in text.lower() else Decimal(text)
+
+
+def span(node: exp.Interval) -> Span:
+    """An interval of a fixed length; months and years have none. Raises `InvalidFilter`."""
+    unit = node.args.get("unit")
+    seconds = _SECONDS.get(unit.name.upper().removesuffix("S")) if unit is not None else None
+    try:
+        amount = Decimal(node.this.this)
+    except (InvalidOperation, TypeError, ValueError, AttributeError):
+        raise unsupported(node) from None
+    if seconds is None:
+        raise unsupported(node)
+    return Span(int(amount * seconds * 10**9))
+
+
+def fold(node: exp.Expr, left: Any, right: Any) -> Any:
+    """Arithmetic of two literals."""
+    if left is None or right is None:
+        return None
+    if isinstance(left, Moment) and isinstance(right, Span) and isinstance(node, exp.Add | exp.Sub):
+        step = right.nanoseconds if isinstance(node, exp.Add) else -right.nanoseconds
+        return Moment(left.nanoseconds + step, left.zoned)
+    if any(isinstance(side, bool) or not isinstance(side, int | float | Decimal) for side in (left, right)):
+        raise unsupported(node)
+    if isinstance(left, float) or isinstance(right, float) or isinstance(node, exp.Div):
+        left, right = float(left), float(right)
+    if isinstance(node, exp.Add):
+        return left + right
+    if isinstance(node, exp.Sub):
+        return left - right
+    if isinstance(node, exp.Mul):
+        return left * right
+    if isinstance(node, exp.Div) and right:
+        return left / right
+    raise unsupported(node)
+
+
+def cast_literal(inner: Constant, node: exp.Cast) -> Constant:  # noqa: PLR0911, C901 (one case per type)
+    """A cast of a literal, done now."""
+    wanted, value = node.to.this, inner.value
+    if value is None:
+        return inner
+    try:
+        if wanted in (_TYPE.DOUBLE, _TYPE.FLOAT) and isinstance(value, str | int | float | Decimal):
+            return Constant(float(value) if wanted is _TYPE.DOUBLE else float(np.float32(value)))
+        if wanted in _INTEGERS and isinstance(value, str | int):
+            return Constant(int(value))
+        if wanted is _TYPE.DECIMAL and isinstance(value, str | int | Decimal):
+            return _cast_decimal(Decimal(value), node)
+        if wanted is _TYPE.TIME and isinstance(value, str):
+            return Constant(parse_time(value))
+        if wanted in {_TYPE.DATE, *NAIVE, *_ZONED} and isinstance(value, str | Moment):
+            moment = parse_moment(value) if isinstance(value, str) else value
+            if wanted is _TYPE.DATE:
+                return Constant(Moment(moment.nanoseconds // DAY * DAY))
+            return Constant(Moment(moment.nanoseconds, zoned=wanted in _ZONED))
+        if wanted in _TEXTS and isinstance(value, str):
+            return inner
+        if wanted is _TYPE.VARBINARY and isinstance(value, str):
+            return Constant(value.encode("ascii").decode("unicode_escape").encode("latin-1"))
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidFilter(f"{node.sql(dialect='duckdb')}: {error}") from error
+    raise unsupported(node)
+
+
+def _cast_decimal(value: Decimal, node: exp.Cast) -> Constant:
+    sizes = [int(size.name) for size in node.to.expressions]
+    if sizes and value != round(value, sizes[1] if len(sizes) > 1 else 0):
+        raise unsupported(node)  # it would round; write the literal that is meant
+    return Constant(value)

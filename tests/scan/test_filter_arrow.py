@@ -1,0 +1,154 @@
+"""Arrow expressions are applied as they are, and understood only as far as that is certain."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.scan.filter_tables import POOLS, SCHEMA, tables
+
+from crdtcat.errors import InvalidFilter
+from crdtcat.scan.filters import parse_filter
+from crdtcat.scan.filters.arrow_tree import Call, Literal, Reference, take_apart
+from crdtcat.scan.filters.lower import to_expression
+from crdtcat.scan.filters.predicate import And, In, Not, Opaque, Or, Predicate
+
+
+@st.composite
+def _leaf(draw: st.DrawFn) -> Any:
+    column = draw(st.sampled_from(sorted(set(POOLS) - {"nested"})))
+    field, kind = pc.field(column), SCHEMA.field(column).type
+    value = st.sampled_from(POOLS[column])
+    choice = draw(st.integers(0, 5))
+    if choice == 0:
+        return draw(st.sampled_from([field.is_null(), field.is_valid(), field.is_null(nan_is_null=True)]))
+    if choice == 1:
+        members = pa.array(draw(st.lists(st.one_of(value, st.none()), max_size=3)), kind)
+        return pc.is_in(field, members, skip_nulls=draw(st.booleans()))
+    if choice == 2:
+        return draw(
+            st.sampled_from(
+                [
+                    pc.starts_with(pc.field("name"), "ab"),
+                    pc.match_like(pc.field("name"), "a%c"),
+                    pc.match_like(pc.field("name"), "a\\%"),
+                    pc.field("flag"),
+                    pc.field("nested", "a") == 1,
+                    pc.is_nan(pc.field("double")),
+                    pc.field("tiny") + 1 > pc.field("big"),
+                    pc.field("tiny").cast(pa.int64()) == 3,
+                    pc.scalar(True),
+                    pc.field("tiny") > 1.5,
+                    pc.field("tiny") >= 0.99999999999,
+                    pc.field("single") == 0.1,
+                    pc.field("single") == 2,
+                    pc.scalar(2) < pc.field("tiny"),
+                    pc.if_else(pc.field("flag"), pc.field("tiny") > 1, pc.field("double") > 1),
+                ]
+            )
+        )
+    literal = pa.scalar(draw(value), kind)
+    return draw(
+        st.sampled_from(
+            [field == literal, field != literal, field < literal, field <= literal, field > literal]
+        )
+    )
+
+
+EXPRESSIONS: st.SearchStrategy[Any] = st.recursive(
+    _leaf(),
+    lambda inner: st.one_of(
+        inner.map(lambda part: ~part),
+        st.tuples(inner, inner).map(lambda pair: pair[0] & pair[1]),
+        st.tuples(inner, inner).map(lambda pair: pair[0] | pair[1]),
+    ),
+    max_leaves=4,
+)
+
+
+def is_understood(predicate: Predicate) -> bool:
+    if isinstance(predicate, And | Or):
+        return all(map(is_understood, predicate.parts))
+    if isinstance(predicate, Not):
+        return is_understood(predicate.part)
+    return not isinstance(predicate, Opaque)
+
+
+@given(table=tables(), expressions=st.lists(EXPRESSIONS, min_size=1, max_size=8))
+@settings(max_examples=80, deadline=None)
+def test_what_is_understood_means_what_arrow_computes(table: pa.Table, expressions: list[Any]) -> None:
+    for expression in expressions:
+        row_filter = parse_filter(expression, table.schema)
+        rows = table.select(["row", *row_filter.columns])
+        expected = table.filter(expression)["row"].to_pylist()
+        assert rows.filter(row_filter.expression)["row"].to_pylist() == expected
+        if is_understood(row_filter.predicate):
+            assert rows.filter(to_expression(row_filter.predicate))["row"].to_pylist() == expected, str(
+                row_filter
+            )
+        again = pickle.loads(pickle.dumps(row_filter))
+        assert (str(again.predicate), again.columns) == (str(row_filter.predicate), row_filter.columns)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (pc.field("tiny") > 3, "tiny > 3"),
+        (pc.scalar(3) < pc.field("tiny"), "tiny > 3"),
+        (pc.field("tiny") < 1000, "tiny <= 127"),
+        ((pc.field("tiny") == 1) & ~pc.field("flag"), "tiny = 1 and not (flag = true)"),
+        (pc.field("tiny").isin([1, None]), "tiny in (1, null)"),
+        (pc.field("name") >= "b", "name >= 'b'"),
+        (pc.starts_with(pc.field("name"), "ab"), "starts_with(name, 'ab')"),
+        (pc.field("nested", "a") == 2, "nested.a = 2"),
+        (pc.field("price") > 1.5, "greater(price, 1.5)"),
+        (pc.field("tiny") + pc.field("big") > 2, "greater(add_checked(tiny, big), 2)"),
+    ],
+)
+def test_what_is_understood(expression: Any, text: str) -> None:
+    assert str(parse_filter(expression, SCHEMA).predicate) == text
+
+
+def test_an_expression_is_taken_apart() -> None:
+    tree = take_apart((pc.field("a b.c") == 1) | pc.field("s", "t").isin(["x", None]))
+    assert isinstance(tree, Call)
+    equal, member = tree.arguments
+    assert tree.function == "or_kleene"
+    assert equal == Call("equal", (Reference(("a b.c",)), Literal(pa.scalar(1))), None)
+    assert isinstance(member, Call)
+    assert member.arguments == (Reference(("s", "t")),)
+    assert member.options is not None
+    assert member.options["value_set"].as_py() == ["x", None]
+
+
+def test_null_in_lists_follows_the_options() -> None:
+    def null(*, skip: bool) -> bool | None:
+        found = parse_filter(
+            pc.is_in(pc.field("tiny"), pa.array([1, None]), skip_nulls=skip), SCHEMA
+        ).predicate
+        assert isinstance(found, In)
+        return found.null
+
+    assert null(skip=False) is True
+    assert null(skip=True) is False
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (pc.field("tinny") > 1, "did you mean 'tiny'"),
+        (pc.field("nested", "b") > 1, "no column 'b'"),
+        (pc.field("tiny"), "must evaluate to bool"),
+        (pc.field("tiny") == "x", "does not fit the schema"),
+        (pc.field(1) == 3, "name its columns"),
+    ],
+)
+def test_bad_expressions_say_what_is_wrong(expression: Any, message: str) -> None:
+    with pytest.raises(InvalidFilter) as raised:
+        parse_filter(expression, SCHEMA)
+    assert message in str(raised.value)
