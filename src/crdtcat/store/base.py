@@ -257,10 +257,10 @@ class Store(ABC):
             raise NameTaken(name) from error
         if fault is Fault.TRANSIENT and failures < self._retry.attempts:
             return self._retry.pause_seconds(failures)
-        why = naming.hide_secrets(f"{type(error).__name__}: {error}"[:500], self._options)
+        why = naming.hide_secrets(f"{type(error).__name__}: {error}", self._options)[:500]
         translated = translate(fault, f"{kind} of {name!r} in {self.url}", name, failures, why)
-        # The cause helps whoever reads the traceback, unless its own text gives a secret away.
-        raise translated from (error if why.endswith(f"{error}") else None)
+        # The cause helps whoever reads the traceback, unless a text in it gives a secret away.
+        raise translated from (None if naming.tells_secrets(error, self._options) else error)
 
     def _pause(self, seconds: float) -> None:
         time.sleep(seconds)

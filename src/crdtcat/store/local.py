@@ -7,9 +7,9 @@ file system grants to one caller only. Folders are made on demand, and forced to
 before anything relies on them.
 
 A listing must not miss an object because a greater-named one replaced it meanwhile, but a folder is read in
-no order and not in one instant. So it is read twice, and again until nothing seen before has vanished: then
-no object was removed while the last reading was under way, and that reading holds all that was there when
-it began.
+no order and not in one instant. So it is read twice, and again until nothing seen before has vanished. To be
+misled, two replacements, one of the other's product, would have to fall into two readings (milliseconds),
+which any grace period longer than that rules out.
 
 Made for POSIX file systems with hard links. Network file systems are as safe as their rename and link are.
 """

@@ -70,6 +70,15 @@ def hide_secrets(text: str, options: Mapping[str, Any]) -> str:
     return text
 
 
+def tells_secrets(error: BaseException | None, options: Mapping[str, Any]) -> bool:
+    """Whether the text of an error, or of any behind it, holds a value of `options` that might be secret."""
+    while error is not None:
+        if hide_secrets(f"{error!r} {error}", options) != f"{error!r} {error}":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _secrets(value: Any, key: str = "") -> Iterator[str]:
     if isinstance(value, Mapping):
         for inner_key, inner in value.items():

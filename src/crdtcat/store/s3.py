@@ -30,6 +30,7 @@ from crdtcat.store.base import GET_CONCURRENCY, MULTIPART_BYTES, Store
 from crdtcat.store.exclusion import creates_exclusively
 from crdtcat.store.requests import Kind
 from crdtcat.store.retry import Fault, RetryPolicy
+from crdtcat.store.s3_connection import connect, import_s3fs
 from crdtcat.store.s3_multipart import PART_BYTES, upload
 from crdtcat.store.skew import SkewEstimate
 from crdtcat.store.values import Answers, Data, Missing, Names, NameTaken, ObjectInfo, Page, Range
@@ -73,7 +74,7 @@ class S3Store(Store):
             raise CapabilityMissing(
                 f"{self.url} is a directory bucket, which lists in no order; use a general purpose bucket"
             )
-        _import_s3fs()
+        import_s3fs()
 
     def _start(self) -> None:
         super()._start()
@@ -98,12 +99,10 @@ class S3Store(Store):
 
     def _filesystem(self) -> Any:
         process = os.getpid()
-        found = self._connections.get(process)
-        if found is None:
-            # Threads may race here: all use the one that was stored first, the others never connected.
+        if process not in self._connections:
             # A parent's connection stays referenced, so that no finalizer of it runs in a child.
-            found = self._connections.setdefault(process, _connect(self._options))
-        return found
+            self._connections.setdefault(process, connect(self._options))
+        return self._connections[process]
 
     def _wait(self, function: Callable[..., Coroutine[Any, Any, _T]], *arguments: Any) -> _T:
         answer: _T = sync(self._filesystem().loop, function, *arguments)
@@ -256,23 +255,3 @@ class S3Store(Store):
 
 def _bytes(data: Data) -> bytes:
     return data if isinstance(data, bytes) else bytes(data)
-
-
-def _import_s3fs() -> Any:
-    try:
-        import s3fs  # noqa: PLC0415 (an extra)
-    except ImportError as error:
-        raise CapabilityMissing("s3:// URLs need s3fs: install `crdtcat[s3]`") from error
-    return s3fs
-
-
-def _connect(options: Mapping[str, Any]) -> Any:
-    config = {
-        "retries": {"mode": "standard", "total_max_attempts": 1},
-        "max_pool_connections": GET_CONCURRENCY,
-        **options.get("config_kwargs", {}),
-    }
-    chosen = {**options, "config_kwargs": config, "skip_instance_cache": True}
-    filesystem = _import_s3fs().S3FileSystem(**chosen)
-    filesystem.retries = 1
-    return filesystem

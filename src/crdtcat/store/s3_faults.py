@@ -87,6 +87,7 @@ def classify(error: Exception) -> Fault:
         exceptions.CredentialRetrievalError,
     )
     transient = (
+        exceptions.ConnectionError,
         exceptions.HTTPClientError,
         exceptions.IncompleteReadError,
         exceptions.FlexibleChecksumError,

@@ -1,1 +1,10 @@
-"""Test kit, for users too: store conformance, simulation, strategies. The library never imports it."""
+"""Test kit, for users too: store conformance, faults, simulation, strategies. The library never imports it.
+
+- `crdtcat.testing.store_conformance.StoreConformance`: what every store must do, as a pytest class.
+- `crdtcat.testing.faulty.FaultyStore`: any store, with requests that fail on demand.
+- `crdtcat.testing.s3_server.real_s3`: a real S3 server on loopback.
+- `crdtcat.testing.strategies`: Hypothesis strategies for Arrow data.
+
+Parts are imported one by one, because they need packages (pytest, Hypothesis) that users of the rest may
+lack.
+"""

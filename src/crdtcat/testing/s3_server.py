@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -62,9 +63,7 @@ class S3Server:
 
     def client(self) -> Any:
         """A plain botocore client, to arrange and to look, beside the code under test."""
-        import botocore.session  # noqa: PLC0415 (only those who run a server need it)
-
-        return botocore.session.get_session().create_client(
+        return _session().create_client(
             "s3",
             endpoint_url=self.endpoint_url,
             region_name="us-east-1",
@@ -81,6 +80,14 @@ class S3Server:
         finally:
             client.close()
         return f"s3://{bucket}"
+
+
+@cache
+def _session() -> Any:
+    """Loading the description of S3 takes longer than a request; all clients share one."""
+    import botocore.session  # noqa: PLC0415 (only those who run a server need it)
+
+    return botocore.session.get_session()
 
 
 @contextmanager

@@ -1,0 +1,57 @@
+"""Fixtures for everybody: a real S3 server and a mocked one, both on loopback."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from crdtcat.testing.s3_server import S3Server, real_s3
+
+pytest.register_assert_rewrite("crdtcat.testing.store_conformance", "crdtcat.testing.store_concurrency")
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """A real S3 server (SeaweedFS), one for each test process. Mark what uses it with `s3`."""
+    with real_s3() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def moto_server() -> Iterator[S3Server]:
+    """A mocked S3 server: quick and countable, but no proof of exclusion."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 (slow to import, and few tests need it)
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield S3Server(f"http://{host}:{port}", "moto-key-id", "moto-secret-value")
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_bucket(s3_server: S3Server) -> str:
+    """The URL of one bucket on the real server, for everybody."""
+    return s3_server.fresh_bucket()
+
+
+@pytest.fixture
+def s3_url(s3_bucket: str) -> str:
+    """A prefix on the real server that nothing else uses."""
+    return f"{s3_bucket}/prefix-{secrets.token_hex(6)}"
+
+
+@pytest.fixture(scope="session")
+def moto_bucket(moto_server: S3Server) -> str:
+    """The URL of one bucket on the mocked server, for everybody."""
+    return moto_server.fresh_bucket()
+
+
+@pytest.fixture
+def moto_url(moto_bucket: str) -> str:
+    """A prefix on the mocked server that nothing else uses."""
+    return f"{moto_bucket}/prefix-{secrets.token_hex(6)}"

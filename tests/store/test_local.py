@@ -1,0 +1,369 @@
+"""Local files: durable order of writes, kills, leftovers, folders that vanish, listings under churn."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crdtcat.errors import AccessDenied, CapabilityMissing, InvalidName, StoreUnavailable
+from crdtcat.store import Missing, RequestCounts, RetryPolicy, local, open_store
+from crdtcat.store.local import LEFTOVER_SECONDS, LocalStore
+
+QUICK = RetryPolicy(attempts=3, base_ms=1, max_ms=1)
+
+WRITER = """
+import sys
+from crdtcat.store.local import LocalStore
+store = LocalStore(sys.argv[1])
+size = 200_000
+print("ready", flush=True)
+number = 0
+while True:
+    letter = bytes([65 + number % 26])
+    if number % 3 == 0:
+        store.put("log/overwritten", letter * size)
+    elif number % 3 == 1:
+        store.put(f"log/{sys.argv[2]}-{number:06}", letter * size)
+    else:
+        assert store.put_if_absent(f"log/{sys.argv[2]}-{number:06}", letter * size)
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def visible(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if not path.name.startswith(".")]
+
+
+def test_killed_writers_leave_no_torn_object(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    acknowledged = 0
+    for attempt in range(12):
+        command = [sys.executable, "-c", WRITER, str(tmp_path), str(attempt)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            first = child.stdout.readline()
+            time.sleep(0.003 * attempt)  # another instruction each time
+            child.send_signal(signal.SIGKILL)
+            lines = child.stdout.read().split()
+        assert first == "ready\n"
+        for number in map(int, lines):
+            if number % 3:
+                letter = bytes([65 + number % 26])
+                assert store.get(f"log/{attempt}-{number:06}") == letter * 200_000
+                acknowledged += 1
+        if (tmp_path / "log").exists():
+            for path in visible(tmp_path / "log"):
+                data = path.read_bytes()
+                assert len(data) == 200_000
+                assert data == data[:1] * 200_000
+            assert {info.name for info in store.list("log/")} == {
+                f"log/{p.name}" for p in visible(tmp_path / "log")
+            }
+    assert acknowledged > 0
+
+
+class Recorder:
+    """Records the system calls of a put, and fails or "kills" at the n-th."""
+
+    WATCHED = ("open", "write", "fsync", "rename", "link", "unlink", "close")
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, fail_at: int | None = None) -> None:
+        self.calls: list[str] = []
+        for name in self.WATCHED:
+            monkeypatch.setattr(os, name, self._wrap(name, getattr(os, name), fail_at))
+
+    def _wrap(self, name: str, real: Callable[..., Any], fail_at: int | None) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.calls.append(name)
+            if fail_at is not None and len(self.calls) >= fail_at:
+                raise Killed
+            return real(*arguments, **named)
+
+        return call
+
+
+class Killed(BaseException):
+    """As if the process ended here: nothing after it has any effect."""
+
+
+def test_the_order_of_a_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    store.put("log/warm", b"x")
+    with monkeypatch.context() as patch:
+        recorder = Recorder(patch)
+        store.put("log/1", b"x")
+    assert recorder.calls == ["open", "write", "fsync", "close", "rename", "open", "fsync", "close"]
+    with monkeypatch.context() as patch:
+        recorder = Recorder(patch)
+        store.put_if_absent("log/2", b"x")
+    assert recorder.calls == ["open", "write", "fsync", "close", "link", "unlink", "open", "fsync", "close"]
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_kill_at_every_call_leaves_old_or_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exclusive: bool
+) -> None:
+    for n in range(1, 12):
+        store = LocalStore(tmp_path / f"{n}", retry=QUICK)
+        store.put("log/warm", b"x")
+        if not exclusive:
+            store.put("log/1", b"old")
+        with monkeypatch.context() as patch:
+            recorder = Recorder(patch, fail_at=n)
+            try:
+                (store.put_if_absent if exclusive else store.put)("log/1", b"new and longer")
+                acknowledged = True
+            except Killed:
+                acknowledged = False
+        found = LocalStore(tmp_path / f"{n}").get_many([("log/1", 0, None)])[0]
+        if acknowledged:
+            assert found == b"new and longer"
+        else:
+            assert found in (None if exclusive else b"old", b"new and longer")
+        names = [info.name for info in store.list("log/")]
+        assert names == (["log/1", "log/warm"] if found is not None else ["log/warm"])
+    assert len(recorder.calls) < n, "every call was reached"
+
+
+def test_new_folders_are_forced_to_disk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced: list[str] = []
+    real = local._force
+
+    def record(folder: str) -> None:
+        forced.append(folder)
+        real(folder)
+
+    monkeypatch.setattr(local, "_force", record)
+    root = tmp_path / "a" / "root"
+    store = LocalStore(root)
+    store.put("tables/t/1", b"x")
+    expected = [root / "tables", root, tmp_path / "a", tmp_path, root / "tables" / "t"]
+    assert forced == [str(path) for path in expected]
+    forced.clear()
+    store.put("tables/t/2", b"x")
+    assert forced == [str(root / "tables" / "t")]
+    forced.clear()
+    LocalStore(root).put("tables/t/3", b"x")  # another process does not know who made the folders
+    assert forced == [str(path) for path in (root / "tables", root, tmp_path / "a", root / "tables" / "t")]
+
+
+def test_folders_that_vanish_are_made_again(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "root")
+    store.put("f/1", b"x")
+    store.delete(["f/1"])
+    (tmp_path / "root" / "f").rmdir()
+    (tmp_path / "root").rmdir()
+    store.put("f/2", b"y")
+    assert store.get("f/2") == b"y"
+
+
+def test_leftovers_are_invisible_and_swept_when_old(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("f/1", b"x")
+    young, old = tmp_path / "f" / ".crdtcat-young", tmp_path / "f" / ".crdtcat-old"
+    foreign = tmp_path / "f" / ".nfs000"
+    for path in (young, old, foreign):
+        path.write_bytes(b"half")
+    past = time.time() - LEFTOVER_SECONDS - 60
+    os.utime(old, (past, past))
+    os.utime(foreign, (past, past))
+    assert [info.name for info in store.list("f/")] == ["f/1"]
+    assert store.folders("") == ["f"]
+    store.delete(["f/none"])
+    assert young.exists()
+    assert foreign.exists()
+    assert not old.exists()
+    old.write_bytes(b"half")
+    os.utime(old, (past, past))
+    store.delete(["f/none"])  # once a day is enough
+    assert old.exists()
+    assert store.sweep("f/") == 1
+    assert store.sweep("none/") == 0
+
+
+def test_a_writer_whose_file_was_swept_writes_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path, retry=QUICK)
+    store.put("f/warm", b"x")
+    swept: list[str] = []
+
+    def rename(source: str, goal: str) -> None:
+        if not swept:
+            swept.append(source)
+            Path(source).unlink()
+        real(source, goal)
+
+    real = os.rename
+    monkeypatch.setattr(os, "rename", rename)
+    store.put("f/1", b"x")
+    assert store.get("f/1") == b"x"
+    assert store.requests.snapshot().put == 3
+
+
+@pytest.mark.parametrize("racing_reading", [1, 2, 3])
+def test_a_replacement_during_a_reading_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, racing_reading: int
+) -> None:
+    """The reading has passed the place of the new object, and the old one goes before it gets there."""
+    store, other = LocalStore(tmp_path), LocalStore(tmp_path)
+    store.put("log/old", b"")
+    readings = 0
+    real = local._names
+
+    def read(folder: str, after: str) -> list[str]:
+        nonlocal readings
+        readings += 1
+        if readings != racing_reading:
+            return real(folder, after)
+        seen = real(folder, after)
+        other.put("log/z-covers-old", b"")
+        other.delete(["log/old"])
+        return [name for name in seen if name != "old"]
+
+    monkeypatch.setattr(local, "_names", read)
+    names = [info.name for info in store.list("log/")]
+    assert names == (["log/old"] if racing_reading > 2 else ["log/z-covers-old"])
+
+
+def test_an_object_that_vanishes_before_it_is_described_means_reading_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other = LocalStore(tmp_path), LocalStore(tmp_path)
+    store.put("log/old", b"")
+    real = local._described
+    replaced: list[bool] = []
+
+    def describe(folder: str, prefix: str, names: list[str], limit: int) -> Any:
+        if not replaced:
+            replaced.append(True)
+            other.put("log/z-covers-old", b"")
+            other.delete(["log/old"])
+        return real(folder, prefix, names, limit)
+
+    monkeypatch.setattr(local, "_described", describe)
+    assert [info.name for info in store.list("log/")] == ["log/z-covers-old"]
+
+
+def test_a_folder_that_never_rests_ends_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = (f"{i}" for i in range(10**6))
+    monkeypatch.setattr(local, "_names", lambda *_: [next(names)])
+    with pytest.raises(StoreUnavailable, match="changed during every reading"):
+        LocalStore(tmp_path, retry=QUICK).list_page("log/")
+
+
+def test_a_listing_under_churn_always_shows_something(tmp_path: Path) -> None:
+    """An object is removed only after a greater one was put, so whoever lists must see one of them."""
+    store = LocalStore(tmp_path)
+    store.put("log/000000", b"")
+    done = threading.Event()
+    last = 0
+
+    def churn() -> None:
+        nonlocal last
+        other = LocalStore(tmp_path)
+        while not done.is_set():
+            other.put(f"log/{last + 1:06}", b"")
+            last += 1
+            other.delete([f"log/{last - 1:06}"])
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(100):
+            before = last
+            found = [info.name for info in store.list("log/")]
+            assert found
+            assert found[-1] >= f"log/{before:06}"
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_permission_full_disk_and_folders_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path, retry=QUICK)
+    store.put("f/1", b"x")
+
+    def failing(number: int) -> Callable[..., Any]:
+        def fail(*_: Any, **__: Any) -> Any:
+            raise OSError(number, os.strerror(number))
+
+        return fail
+
+    for number, expected in (
+        (errno.EACCES, AccessDenied),
+        (errno.EROFS, AccessDenied),
+        (errno.ENOSPC, StoreUnavailable),
+        (errno.EIO, StoreUnavailable),
+        (errno.EMFILE, StoreUnavailable),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", failing(number))
+            with pytest.raises(expected):
+                store.put("f/2", b"x")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", failing(errno.EPERM))
+        with pytest.raises(CapabilityMissing, match="hard links"):
+            store.put_if_absent("f/2", b"x")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", failing(errno.EIO))
+        with pytest.raises(StoreUnavailable):
+            store.get_many([("f/1", 0, None)])
+    with pytest.raises(InvalidName, match="is a folder"):
+        store.put("f", b"x")
+    with pytest.raises(Missing):
+        store.get("f")
+    assert visible(tmp_path / "f") == list((tmp_path / "f").iterdir()) == [tmp_path / "f" / "1"]
+
+
+def test_neighbouring_ranges_are_read_from_one_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    store.put("a", b"0123456789")
+    before = store.requests.snapshot()
+    with monkeypatch.context() as patch:
+        recorder = Recorder(patch)
+        assert store.get_many([("a", 0, 2), ("a", 4, None), ("a", 9, 20)]) == [b"01", b"456789", b"9"]
+    assert recorder.calls == ["open", "close"]
+    assert store.requests.since(before) == RequestCounts(get=3, bytes_in=9)
+
+
+def test_paths_and_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    relative = open_store("lake")
+    relative.put("a", b"x")
+    copy = pickle.dumps(relative)
+    monkeypatch.chdir("/")
+    assert pickle.loads(copy).get("a") == b"x"
+    for url in (
+        tmp_path / "lake",
+        str(tmp_path / "lake"),
+        f"file://{tmp_path}/lake",
+        f"local://{tmp_path}/lake/",
+    ):
+        assert open_store(url).get("a") == b"x"
+    assert not (tmp_path / "none").exists()
+    assert list(open_store(tmp_path / "none").list("")) == []
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_clock_of_the_file_system_is_learned(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    assert store.skew_ms() is None
+    store.put("a", b"x")
+    skew_ms = store.skew_ms()
+    assert skew_ms is not None
+    assert abs(skew_ms) < 1000
