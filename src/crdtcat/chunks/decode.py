@@ -1,0 +1,109 @@
+"""From the fetched bytes of a segment to Arrow tables, checked on both sides of Parquet's decoder.
+
+The decoder gets a buffer in which the wanted columns lie at their places in the file, and the footer that
+was checked before, so it never looks for anything itself. Row groups are decoded side by side in threads
+that live as long as the call: no state outlasts it, so a fork between calls is harmless. No I/O here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from blake3 import blake3
+
+from crdtcat.chunks.footer import Footer, SegmentRef
+from crdtcat.chunks.hashing import column_hash
+from crdtcat.errors import Corrupt
+
+Verify = bool | Literal["bytes", "content"]
+"""How much to check of what was read; see `crdtcat.chunks.read`."""
+THREAD_BYTES = 2**20
+"""Below this many encoded bytes, starting threads costs more than they gain."""
+
+
+class Decoder:
+    """Decodes row groups of one fetched segment; one per thread, since Parquet's readers have state."""
+
+    def __init__(
+        self, ref: SegmentRef, footer: Footer, data: pa.Buffer, columns: Sequence[int], *, verify: Verify
+    ) -> None:
+        self.ref, self.footer, self.data, self.columns, self.verify = ref, footer, data, columns, verify
+        self._leaves = sorted({leaf for column in columns for leaf in footer.leaves[column]})
+        # Parquet gives columns in file order, each once.
+        order = {column: i for i, column in enumerate(sorted(set(columns)))}
+        self._order = [order[column] for column in columns]
+        self._file: pq.ParquetFile | None = None
+
+    def fork(self) -> Decoder:
+        """Another decoder of the same bytes, for another thread."""
+        return Decoder(self.ref, self.footer, self.data, self.columns, verify=self.verify)
+
+    def encoded_bytes(self, group: int) -> int:
+        """How many bytes a row group's wanted columns have."""
+        return sum(
+            self.footer.places[group][c].stop - self.footer.places[group][c].start for c in self.columns
+        )
+
+    def decode(self, group: int) -> pa.Table:
+        """The wanted columns of one row group. Raises `Corrupt` for damage of any kind."""
+        places = [self.footer.places[group][column] for column in self.columns]
+        if self.verify:
+            view = memoryview(self.data)
+            for column, place in zip(self.columns, places, strict=True):
+                if blake3(view[place.start : place.stop]).digest() != place.encoded:
+                    raise self._corrupt(group, column, "its bytes do not match their hash")
+        table = self._parquet(group)
+        if self.verify == "content":
+            for column, place, array in zip(self.columns, places, table.columns, strict=True):
+                if column_hash(array) != place.content:
+                    raise self._corrupt(group, column, "its values do not match their hash")
+        return table
+
+    def _parquet(self, group: int) -> pa.Table:
+        try:
+            if self._file is None:
+                source = pa.BufferReader(self.data)
+                self._file = pq.ParquetFile(source, metadata=self.footer.metadata, pre_buffer=False)
+            table = self._file.reader.read_row_group(group, column_indices=self._leaves, use_threads=False)
+        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+            raise Corrupt(self.ref.name, f"row group {group} cannot be decoded: {error}") from error
+        if table.num_rows != self.footer.rows[group] or table.num_columns != len(set(self.columns)):
+            raise Corrupt(
+                self.ref.name, f"row group {group} decodes to another shape than it was written with"
+            )
+        return table.select(self._order) if self.columns else table
+
+    def _corrupt(self, group: int, column: int, why: str) -> Corrupt:
+        return Corrupt(
+            self.ref.name, f"damaged: row group {group}, column {self.footer.names[column]!r}: {why}"
+        )
+
+
+def decode_groups(decoder: Decoder, groups: Sequence[int], threads: int | None) -> list[pa.Table]:
+    """Decode row groups, in the order given, with `threads` threads (`None`: as many as are worth it).
+
+    Raises `Corrupt` if any of them is damaged.
+    """
+    if threads is None:
+        much = sum(decoder.encoded_bytes(group) for group in groups) >= THREAD_BYTES
+        threads = os.cpu_count() or 1 if much else 1
+    threads = min(threads, len(groups))
+    if threads <= 1:
+        return [decoder.decode(group) for group in groups]
+    tables: list[pa.Table | None] = [None] * len(groups)
+    positions = itertools.count()
+
+    def work(own: Decoder) -> None:
+        while (position := next(positions)) < len(groups):
+            tables[position] = own.decode(groups[position])
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="crdtcat-decode") as pool:
+        for done in [pool.submit(work, decoder.fork()) for _ in range(threads)]:
+            done.result()
+    return [table for table in tables if table is not None]

@@ -1,0 +1,51 @@
+"""Footers of segments, kept from one read to the next.
+
+A footer is immutable and named by its digest, so nothing here ever goes stale: footers leave only to make
+room, the one unused for longest first. No I/O.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from crdtcat.chunks.footer import Footer, SegmentRef
+
+FOOTER_CACHE_BYTES = 64 * 2**20
+
+
+class FooterCache:
+    """The footers used last, up to a number of bytes. Thread-safe.
+
+    Args:
+        max_bytes: how much to keep, counted in bytes as stored.
+    """
+
+    def __init__(self, max_bytes: int = FOOTER_CACHE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, bytes], Footer] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, ref: SegmentRef) -> Footer | None:
+        """The footer of a segment, if it is here."""
+        key = (ref.name, ref.digest)
+        with self._lock:
+            footer = self._kept.get(key)
+            if footer is not None:
+                self._kept.move_to_end(key)
+            return footer
+
+    def put(self, ref: SegmentRef, footer: Footer) -> None:
+        """Keep a footer, and forget the ones unused for longest where there is no room."""
+        key = (ref.name, ref.digest)
+        with self._lock:
+            if key in self._kept or footer.footer_length > self._max_bytes:
+                return
+            self._kept[key] = footer
+            self._bytes += footer.footer_length
+            while self._bytes > self._max_bytes:
+                self._bytes -= self._kept.popitem(last=False)[1].footer_length
