@@ -1,0 +1,206 @@
+"""Ingest: everything users hand us becomes one stream, and everything else is refused by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from crdtcat.chunks.ingest import check_schema, reader
+from crdtcat.errors import InvalidArgument, InvalidName, LimitExceeded, SchemaMismatch, UnsupportedType
+from crdtcat.testing.strategies import arrow_tables
+
+ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": None}]
+TABLE = pa.Table.from_pylist(ROWS)
+
+
+class Stream:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return TABLE.__arrow_c_stream__(requested_schema)
+
+
+class Batch:
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return TABLE.to_batches()[0].__arrow_c_array__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        TABLE,
+        TABLE.to_batches()[0],
+        Stream(),
+        Batch(),
+        ROWS,
+        iter(ROWS),
+        {"a": [1, 2], "b": ["x", None]},
+        {"a": np.array([1, 2]), "b": pl.Series(["x", None])},
+        TABLE.to_struct_array(),
+        TABLE.to_struct_array().chunk(0),
+        TABLE.to_batches(),
+        [TABLE.slice(0, 1), TABLE.slice(1)],
+        (batch for batch in TABLE.to_batches(max_chunksize=1)),
+        pd.DataFrame({"a": [1, 2], "b": ["x", None]}, index=[7, 8]),
+        pl.DataFrame(ROWS),
+        pl.DataFrame(ROWS).lazy(),
+    ],
+    ids=lambda data: type(data).__name__,
+)
+def test_accepted_things_give_the_same_rows(data: Any) -> None:
+    stream = reader(data)
+    assert isinstance(stream, pa.RecordBatchReader)
+    assert stream.read_all().to_pylist() == ROWS
+
+
+def test_duckdb_relations() -> None:
+    with duckdb.connect() as connection:
+        query = "select 1::bigint as a, 'x' as b union all select 2, null order by a"
+        assert reader(connection.sql(query)).read_all().to_pylist() == ROWS
+
+
+def test_a_reader_is_passed_on_in_bounded_memory() -> None:
+    made = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal made
+        for i in range(1000):
+            made += 1
+            yield pa.record_batch({"x": [i]})
+
+    for source in (batches(), pa.RecordBatchReader.from_batches(pa.schema([("x", pa.int64())]), batches())):
+        made = 0
+        stream = reader(source)
+        stream.read_next_batch()
+        stream.read_next_batch()
+        assert made <= 3
+        assert stream.read_all().num_rows == 998
+
+
+@given(arrow_tables())
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_arrow_tables_pass_unchanged(table: pa.Table) -> None:
+    assert reader(table).read_all().schema == table.schema
+
+
+def test_metadata_is_dropped() -> None:
+    field = pa.field("x", pa.int64(), metadata={"k": "v"})
+    table = pa.table([[1]], schema=pa.schema([field], metadata={"a": "b"}))
+    schema = reader(table).schema
+    assert not schema.metadata
+    assert not schema.field(0).metadata
+
+
+def test_pandas_keeps_a_named_index_only() -> None:
+    frame = pd.DataFrame({"a": [1]}, index=pd.Index([5], name="k"))
+    assert reader(frame).schema.names == ["a", "k"]
+    assert reader(frame.reset_index(drop=True)).schema.names == ["a"]
+    assert reader(frame.head(0)).read_all().num_rows == 0
+    with pytest.raises(InvalidArgument, match="to_frame"):
+        reader(frame["a"])
+    with pytest.raises(InvalidArgument, match="column name 0"):
+        reader(pd.DataFrame([[1]]))
+
+
+def test_rows_with_missing_keys() -> None:
+    table = reader([{"a": 1}, {"b": 2}, {}]).read_all()
+    assert table.to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": 2}, {"a": None, "b": None}]
+
+
+def test_a_schema_decides_types_and_order() -> None:
+    schema = pa.schema([("b", pa.int8()), ("a", pa.float32()), ("c", pa.string())])
+    for data in ([{"a": 1, "b": 2}], {"a": [1], "b": [2]}, {"a": pa.array([1]), "b": np.array([2])}):
+        table = reader(data, schema).read_all()
+        assert table.schema == schema
+        assert table.to_pylist() == [{"b": 2, "a": 1.0, "c": None}]
+    assert reader([], schema).schema == schema
+    assert reader([{}, {}], schema).read_all().num_rows == 2
+    with pytest.raises(SchemaMismatch, match="'z' is not in the schema"):
+        reader([{"z": 1}], schema)
+    with pytest.raises(SchemaMismatch, match="not null"):
+        reader([{}], pa.schema([pa.field("x", pa.int8(), nullable=False)]))
+
+
+def test_mixed_rows_are_refused_by_column_and_row() -> None:
+    rows: list[dict[str, Any]] = [{"a": 1, "b": i} for i in range(100)]
+    rows[63]["b"] = "oops"
+    with pytest.raises(SchemaMismatch, match="column 'b', row 63: 'oops'"):
+        reader(rows)
+    with pytest.raises(SchemaMismatch, match="column 'b', row 2: 300 does not fit type int8"):
+        reader([{"b": 1}, {"b": None}, {"b": 300}, {"b": 301}], pa.schema([("b", pa.int8())]))
+    with pytest.raises(SchemaMismatch, match="row 0"):
+        reader([{"b": 2**70}])
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (5, "int"),
+        (None, "NoneType"),
+        ("rows", "str"),
+        (b"rows", "bytes"),
+        (object(), "object"),
+        ([1, 2], "list of int"),
+        ([{"a": 1}, 5], "row 1 is int"),
+        ([{1: 2}], "column name 1"),
+        ([], "empty list"),
+        ([None], "list of NoneType"),
+        ([{}], "no columns"),
+        ({}, "no columns"),
+        (pa.table({}), "no columns"),
+        ({"a": "text"}, "column 'a' is str"),
+        ({"a": 5}, "column 'a' is int"),
+        ({"a": [1], "b": [1, 2]}, "different lengths"),
+        (pa.array([1]), "int64"),
+        (pa.array([{"a": 1}, None]), "null rows"),
+        (np.zeros((2, 2)), "numpy.ndarray"),
+        (pl.Series("a", [1]), "polars"),
+    ],
+)
+def test_other_things_are_refused_by_name(data: Any, told: str) -> None:
+    with pytest.raises(InvalidArgument, match=told):
+        reader(data)
+
+
+def test_batches_must_agree() -> None:
+    good, other = pa.record_batch({"x": [1]}), pa.record_batch({"x": ["a"]})
+    with pytest.raises(SchemaMismatch, match="batch 1"):
+        reader([good, other]).read_all()
+    with pytest.raises(InvalidArgument, match="item 1 is int"):
+        reader([good, 5]).read_all()
+
+
+def test_names_and_types_are_checked_before_any_row() -> None:
+    def never() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"x": [1 // 0]})
+
+    for field, error in (
+        (pa.field("", pa.int8()), InvalidName),
+        (pa.field("a\n", pa.int8()), InvalidName),
+        (pa.field("s", pa.struct([("x", pa.int8()), ("x", pa.int8())])), InvalidName),
+        (pa.field("s", pa.list_(pa.struct([(" x", pa.int8())]))), InvalidName),
+        (pa.field("d", pa.dictionary(pa.int8(), pa.struct([(" x", pa.int8())]))), InvalidName),
+        (pa.field("u", pa.dense_union([pa.field("x", pa.int8())])), UnsupportedType),
+    ):
+        with pytest.raises(error):
+            reader(pa.RecordBatchReader.from_batches(pa.schema([field]), never()))
+    with pytest.raises(InvalidName, match="twice"):
+        reader(pa.table([[1], [2]], names=["a", "a"]))
+    with pytest.raises(LimitExceeded):
+        check_schema(pa.schema([(f"c{i}", pa.int8()) for i in range(10_001)]))
+
+
+def test_no_library_is_imported_for_the_caller() -> None:
+    program = (
+        "import sys; from crdtcat.chunks.ingest import reader; reader([{'a': 1}]).read_all();"
+        "sys.exit(any(name in sys.modules for name in ('polars', 'duckdb')))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
