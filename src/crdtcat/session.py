@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.drive import run
@@ -26,7 +27,7 @@ from crdtcat.log import State
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
 from crdtcat.store import Missing, Store
-from crdtcat.writing.fit import Known, known_from_head, known_from_settings
+from crdtcat.writing.fit import Fit, Known, known_from_head, known_from_settings
 from crdtcat.writing.writer import Writer
 
 
@@ -64,9 +65,10 @@ class Session:
         self._lock = threading.Lock()
         self._state = State(self.folder)
         self._head: Head | None = None
+        self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        left_behind = ("clock", "writer", "_lock", "_state", "_head")
+        left_behind = ("clock", "writer", "_lock", "_state", "_head", "last_fit")
         return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

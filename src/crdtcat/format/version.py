@@ -68,11 +68,16 @@ def pack(value: Any) -> bytes:
     return bytes(msgpack.packb(_ordered(value), use_bin_type=True))
 
 
+_SCALARS: Final = frozenset({int, float, str, bytes, bool, type(None)})
+
+
 def _ordered(value: Any) -> Any:
-    if isinstance(value, Mapping):
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, dict | Mapping):
         return {key: _ordered(value[key]) for key in sorted(value, key=lambda key: (str(type(key)), key))}
     if isinstance(value, list | tuple):
-        return [_ordered(item) for item in value]
+        return [item if type(item) in _SCALARS else _ordered(item) for item in value]
     return value
 
 

@@ -53,12 +53,14 @@ class Clocks:
 
 def log_clock(log: Log) -> VectorClock:
     """Everything in a log: per writer the greatest sequence number. O(n log n)."""
+    if not len(log):
+        return VectorClock()
     writers = log.id_fields["writer"].astype(np.uint64)
-    seqs = log.id_fields["seq"].astype(np.int64)
-    order = np.lexsort((seqs, writers))
-    writers, seqs = writers[order], seqs[order]
-    last = np.flatnonzero(np.concatenate((writers[1:] != writers[:-1], np.ones(min(1, len(writers)), bool))))
-    return VectorClock(dict(zip(writers[last].tolist(), seqs[last].tolist(), strict=True)))
+    order = np.argsort(writers)
+    writers, seqs = writers[order], log.id_fields["seq"].astype(np.int64)[order]
+    first = np.flatnonzero(np.concatenate(([True], writers[1:] != writers[:-1])))
+    greatest = np.maximum.reduceat(seqs, first)
+    return VectorClock(dict(zip(writers[first].tolist(), greatest.tolist(), strict=True)))
 
 
 def seen_by(clock: VectorClock, log: Log) -> Array:

@@ -33,7 +33,7 @@ from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
 from crdtcat.head.clocks import Clocks, seen_by
 from crdtcat.head.conflicts import Conflict
-from crdtcat.log.log import NONE, Log
+from crdtcat.log.log import Log
 
 
 @dataclass(frozen=True)
@@ -250,12 +250,14 @@ class _Resolution:
 
 def _schema_users(log: Log, standing: Array) -> Iterator[tuple[int, Array]]:
     """(schema, versions that use it, rising) for every schema a standing version uses."""
-    versions = np.concatenate((np.arange(len(log), dtype=np.uint32), log.chunk_version))
-    schemas = np.concatenate((log.schema, log.chunk_schema))
-    counts = standing[versions] & (schemas != NONE)
-    pairs = np.unique(schemas[counts].astype(np.uint64) << np.uint64(32) | versions[counts])
-    for schema in np.unique(pairs >> np.uint64(32)).tolist():
-        yield int(schema), (pairs[pairs >> np.uint64(32) == schema] & np.uint64(2**32 - 1)).astype(np.int64)
+    several = bool((log.schema[log.chunk_version] != log.chunk_schema).any())  # only after a restore or merge
+    for schema in range(len(log.schemas)):
+        users = log.schema == schema
+        if several:
+            users[log.chunk_version[log.chunk_schema == schema]] = True
+        versions = np.flatnonzero(users & standing)
+        if len(versions):
+            yield schema, versions
 
 
 def _with_positions(

@@ -94,7 +94,7 @@ class Head:
     @cached_property
     def snapshot(self) -> Snapshot:
         """The set of versions this head was made from. `str(head.snapshot)` is a token for `at=`."""
-        return Snapshot(snapshot_id(self.log), len(self.log), self.clock)
+        return Snapshot(snapshot_id(self.log), len(self.log), lambda: self.clock)
 
     @cached_property
     def clock(self) -> VectorClock:

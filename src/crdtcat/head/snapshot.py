@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Final
 
 from blake3 import blake3
@@ -24,19 +24,35 @@ from crdtcat.log.log import Log
 _PREFIX: Final = "s1."
 
 
-@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A set of versions.
+    """A set of versions. Equal and hashed by `id`.
 
-    Attributes:
+    Args:
         id: 64 hexadecimal digits that name the set.
         versions: how many there are, void ones included.
-        clock: which they are.
+        clock: which they are, or how to find out (a clock of a million writers is made only when wanted).
     """
 
-    id: str
-    versions: int
-    clock: VectorClock
+    __slots__ = ("_clock", "id", "versions")
+
+    def __init__(self, id: str, versions: int, clock: VectorClock | Callable[[], VectorClock]) -> None:
+        self.id, self.versions, self._clock = id, versions, clock
+
+    @property
+    def clock(self) -> VectorClock:
+        """Which versions: per writer, how many."""
+        if not isinstance(self._clock, VectorClock):
+            self._clock = self._clock()
+        return self._clock
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Snapshot) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __reduce__(self) -> tuple[type[Snapshot], tuple[str, int, VectorClock]]:
+        return Snapshot, (self.id, self.versions, self.clock)
 
     def __str__(self) -> str:
         """A token that `at=` takes anywhere, later."""
