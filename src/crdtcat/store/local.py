@@ -38,6 +38,7 @@ LEFTOVER_SECONDS = 24 * 60 * 60
 _CLOCK_RESOLUTION_MS = 20
 """File systems stamp with the kernel's coarse clock, which lags by up to one tick."""
 _READINGS_MAX = 100
+_SMALL_BYTES = 16 * 1024
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _HIDDEN = ".crdtcat-"
 
@@ -45,8 +46,7 @@ _HIDDEN = ".crdtcat-"
 class LocalStore(Store):
     """Objects as files below a folder, which is made by the first put.
 
-    A put costs two forced writes; a get one open and one read; a listing two readings of the folder and one
-    `stat` for each object on the page.
+    A put costs two forced writes, a listing two readings of the folder and a `stat` for each object.
     """
 
     can_create_exclusively = True
@@ -168,10 +168,11 @@ class LocalStore(Store):
 
     def _get_many(self, ranges: Sequence[Range]) -> Answers:
         """One after the other: threads cost more than a read from the page cache. One open for neighbours."""
+        self.requests.add("get", count=len(ranges))
         answers: Answers = []
+        received = 0
         for name, group in groupby(ranges, key=itemgetter(0)):
             wanted = list(group)
-            self.requests.add("get", count=len(wanted))
             try:
                 descriptor = os.open(self._path(name), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
                 try:
@@ -184,8 +185,9 @@ class LocalStore(Store):
                 else:  # the slow way repeats and translates
                     answers.extend(self._get_or_none(each) for each in wanted)
             else:
-                self.requests.add(bytes_in=sum(map(len, found)))
+                received += sum(map(len, found))
                 answers.extend(found)
+        self.requests.add(bytes_in=received)
         return answers
 
     def _list_page(self, prefix: str, after: str, limit: int) -> Page:
@@ -195,10 +197,9 @@ class LocalStore(Store):
         for _ in range(_READINGS_MAX):
             names = _names(folder, first)
             if before.issubset(names):
-                found = _described(folder, prefix, sorted(names), limit)
-                if found is not None:
-                    objects, more = found
-                    return Page(objects, objects[-1].name if more else None)
+                page = _described(folder, prefix, sorted(names), limit)
+                if page is not None:
+                    return page
             before = set(names)
         raise TimeoutError("the folder changed during every reading of it")
 
@@ -228,10 +229,9 @@ class LocalStore(Store):
                 self.sweep(prefix)
 
     def sweep(self, prefix: str) -> int:
-        """Remove hidden files older than a day from the folder; how many. One reading of the folder.
+        """Remove hidden files older than a day; how many. `delete` does it once a day for each folder.
 
-        Called by `delete` at most once a day for each folder. A writer that slept so long finds its hidden
-        file gone, and writes it again.
+        A writer that slept so long finds its hidden file gone, and writes it again.
         """
         naming.check_prefix(prefix)
         self._swept[prefix] = time.monotonic()
@@ -261,6 +261,10 @@ def _force(folder: str) -> None:
 
 
 def _read(descriptor: int, start: int, stop: int | None) -> bytes:
+    if stop is None:
+        data = os.pread(descriptor, _SMALL_BYTES, start)
+        if len(data) < _SMALL_BYTES:  # most objects: then asking for the size first would cost a third more
+            return data
     end = os.fstat(descriptor).st_size if stop is None else stop
     parts: list[bytes] = []
     while start < end:
@@ -284,10 +288,8 @@ def _names(folder: str, after: str) -> Names:
         return []
 
 
-def _described(
-    folder: str, prefix: str, names: Names, limit: int
-) -> tuple[tuple[ObjectInfo, ...], bool] | None:
-    """The first `limit` objects, and whether there are more; `None` if one vanished meanwhile."""
+def _described(folder: str, prefix: str, names: Names, limit: int) -> Page | None:
+    """The page of the first `limit` objects; `None` if one vanished meanwhile."""
     objects = []
     try:
         for name in names[:limit]:
@@ -295,4 +297,4 @@ def _described(
             objects.append(ObjectInfo(prefix + name, status.st_size, status.st_mtime_ns // 1_000_000))
     except FileNotFoundError:
         return None
-    return tuple(objects), len(names) > limit
+    return Page(tuple(objects), objects[-1].name if len(names) > limit else None)

@@ -19,7 +19,7 @@ NAME_CHARACTERS_MAX = 800
 PART_CHARACTERS_MAX = 200
 """File systems allow 255; the rest is for whatever a backend puts around it."""
 
-_PART = r"[A-Za-z0-9_~=+,;@%!$&'() -][A-Za-z0-9_~=+,;@%!$&'() .-]*"
+_PART = rf"[A-Za-z0-9_~=+,;@%!$&'() -][A-Za-z0-9_~=+,;@%!$&'() .-]{{0,{PART_CHARACTERS_MAX - 1}}}"
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 _PREFIX = re.compile(rf"(?:{_PART}/)*")
 _AFTER = re.compile(r"[\x20-\x7f]*")
@@ -31,7 +31,7 @@ _HIDDEN = "***"
 
 def check_name(name: str) -> None:
     """Raise `InvalidName` unless `name` can name an object on every store."""
-    if not _NAME.fullmatch(name) or not _lengths_allowed(name):
+    if len(name) > NAME_CHARACTERS_MAX or not _NAME.fullmatch(name):
         raise InvalidName(
             f"{name[:120]!r} cannot name an object: use relative ASCII paths whose parts are not empty, do "
             f"not begin with a dot, and have at most {PART_CHARACTERS_MAX} characters"
@@ -40,7 +40,7 @@ def check_name(name: str) -> None:
 
 def check_prefix(prefix: str) -> None:
     """Raise `InvalidName` unless `prefix` is a folder (`a/b/`) or empty, the root."""
-    if not _PREFIX.fullmatch(prefix) or not _lengths_allowed(prefix):
+    if len(prefix) > NAME_CHARACTERS_MAX or not _PREFIX.fullmatch(prefix):
         raise InvalidName(f"{prefix[:120]!r} is no folder: use a relative path that ends in a slash")
 
 
@@ -52,10 +52,6 @@ def check_after(prefix: str, after: str) -> None:
         )
     if "/" in after[len(prefix) :].rstrip("\x7f").rstrip("/"):
         raise InvalidArgument(f"a listing of {prefix!r} is flat and cannot go on after {after[:120]!r}")
-
-
-def _lengths_allowed(name: str) -> bool:
-    return len(name) <= NAME_CHARACTERS_MAX and max(map(len, name.split("/"))) <= PART_CHARACTERS_MAX
 
 
 def public_url(url: str) -> str:

@@ -173,8 +173,6 @@ class S3Store(Store):
             free = asyncio.Semaphore(GET_CONCURRENCY)
 
             async def fetch(name: str, start: int, stop: int | None) -> bytes | None:
-                if start == stop:
-                    return b""
                 async with free:
                     try:
                         data = await self.attempt("get", name, lambda: self._fetch(name, start, stop))

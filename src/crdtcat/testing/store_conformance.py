@@ -117,6 +117,7 @@ class StoreConformance(StoreConcurrency):
         expected = [b"%d" % i for i in range(49, -1, -1)] + [None, b"3", None, b"3"]
         assert store.get_many(ranges) == expected
         assert store.get_many([]) == []
+        assert store.get_many([("m/01", 1, 1), ("m/01", 0, 1), ("none", 0, 0)]) == [b"", b"1", b""]
 
     # Names.
 
