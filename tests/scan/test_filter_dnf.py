@@ -53,7 +53,7 @@ def test_rows_are_those_pyarrow_gives(table: pa.Table, filters: list[Any]) -> No
     for one in filters:
         try:
             expected = table.filter(pq.filters_to_expression(one))["row"].to_pylist()
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
+        except (pa.ArrowException, OverflowError):
             expected = None  # pyarrow takes no such literal for this column; we do
         found = ours(one, table)
         assert expected is None or found == expected, one
