@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,24 +22,40 @@ from crdtcat.store.local import LEFTOVER_SECONDS, LocalStore
 
 QUICK = RetryPolicy(attempts=3, base_ms=1, max_ms=1)
 
-WRITER = """
-import sys
-from crdtcat.store.local import LocalStore
-store = LocalStore(sys.argv[1])
-size = 200_000
-print("ready", flush=True)
-number = 0
-while True:
-    letter = bytes([65 + number % 26])
-    if number % 3 == 0:
-        store.put("log/overwritten", letter * size)
-    elif number % 3 == 1:
-        store.put(f"log/{sys.argv[2]}-{number:06}", letter * size)
-    else:
-        assert store.put_if_absent(f"log/{sys.argv[2]}-{number:06}", letter * size)
-    print(number, flush=True)
-    number += 1
-"""
+SIZE = 200_000
+
+
+def write_for_ever(root: Path, writer: int, acknowledge: int) -> None:
+    """Put, replace and create objects of one repeated letter, and say so after each."""
+    store = LocalStore(root)
+    for number in itertools.count():
+        data = bytes([65 + number % 26]) * SIZE
+        if number % 3 == 0:
+            store.put("log/overwritten", data)
+        elif number % 3 == 1:
+            store.put(f"log/{writer}-{number:06}", data)
+        else:
+            assert store.put_if_absent(f"log/{writer}-{number:06}", data)
+        os.write(acknowledge, b"%d\n" % number)
+
+
+def killed_after(seconds: float, root: Path, writer: int) -> list[int]:
+    """The numbers a writing process acknowledged before it was killed."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other tests' threads are none of its business
+        child = os.fork()
+    if child == 0:
+        try:
+            write_for_ever(root, writer, writing)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    with os.fdopen(reading, "rb") as answers:
+        return [int(line) for line in answers.read().split()]
 
 
 def visible(folder: Path) -> list[Path]:
@@ -49,28 +65,19 @@ def visible(folder: Path) -> list[Path]:
 def test_killed_writers_leave_no_torn_object(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     acknowledged = 0
-    for attempt in range(12):
-        command = [sys.executable, "-c", WRITER, str(tmp_path), str(attempt)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
-            first = child.stdout.readline()
-            time.sleep(0.003 * attempt)  # another instruction each time
-            child.send_signal(signal.SIGKILL)
-            lines = child.stdout.read().split()
-        assert first == "ready\n"
-        for number in map(int, lines):
+    for writer in range(40):
+        numbers = killed_after(0.0015 * writer, tmp_path, writer)
+        for number in numbers:
             if number % 3:
-                letter = bytes([65 + number % 26])
-                assert store.get(f"log/{attempt}-{number:06}") == letter * 200_000
+                assert store.get(f"log/{writer}-{number:06}") == bytes([65 + number % 26]) * SIZE
                 acknowledged += 1
         if (tmp_path / "log").exists():
-            for path in visible(tmp_path / "log"):
-                data = path.read_bytes()
-                assert len(data) == 200_000
-                assert data == data[:1] * 200_000
-            assert {info.name for info in store.list("log/")} == {
-                f"log/{p.name}" for p in visible(tmp_path / "log")
-            }
+            listed = [info.name for info in store.list("log/")]
+            assert sorted(listed) == sorted(f"log/{path.name}" for path in visible(tmp_path / "log"))
+            for name in listed:
+                data = store.get(name)
+                assert data == data[:1] * SIZE
+            store.delete(listed)
     assert acknowledged > 0
 
 
