@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crdtcat.chunks import inline
@@ -14,9 +14,11 @@ from crdtcat.chunks.storage_types import storage_type
 from crdtcat.errors import Corrupt, InvalidArgument, UnsupportedFormat
 from crdtcat.testing.strategies import arrow_tables, arrow_types
 
+NO_DEADLINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TABLE = pa.table({"a": [1, None, 3], "b": ["x", "", None], "c": [[1.5], None, []]})
 
 
+@NO_DEADLINE
 @given(arrow_tables(arrow_types(depth=1).map(storage_type)))
 def test_every_storage_type_comes_back_exactly(table: pa.Table) -> None:
     hash = hash_table(table)[0]
@@ -43,6 +45,7 @@ def test_every_truncation_is_noticed() -> None:
             decode_inline(data[:length], "file.v", None)
 
 
+@NO_DEADLINE
 @given(st.binary(max_size=100))
 def test_noise_is_noticed(noise: bytes) -> None:
     with pytest.raises(Corrupt):

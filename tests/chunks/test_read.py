@@ -52,7 +52,7 @@ def put(store: Store, chunks: Sequence[pa.Table]) -> tuple[Segment, SegmentRef, 
     return segment, segment.ref(NAME), list(enumerate(segment.chunk_hashes))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.data())
 def test_any_columns_of_any_chunks_come_back(data: st.DataObject) -> None:
     store = open_store("memory://test-read-any")

@@ -24,8 +24,7 @@ from crdtcat.chunks.storage_types import storage_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.testing.strategies import arrow_tables, arrow_types
 
-
-SLOW_TO_DRAW = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+SLOW_TO_DRAW = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
 @st.composite
@@ -172,6 +171,7 @@ def test_what_is_no_segment_is_refused(chunks: list[pa.Table]) -> None:
         encode_segment(chunks)
 
 
+@SLOW_TO_DRAW
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=8, max_size=8))
 def test_names_parse_back(chunk_hash: bytes, random: bytes) -> None:
     name = segment_name(chunk_hash, random)
