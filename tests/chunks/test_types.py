@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import reduce
 from typing import Any
 
@@ -395,7 +396,15 @@ def test_casts_fail_by_column_row_and_value() -> None:
     with pytest.raises(SchemaMismatch, match=r"c\.y has values"):
         cast_lossless(pa.array([{"x": 1, "y": 2}]), pa.struct([("x", pa.int64())]), "c")
     with pytest.raises(SchemaMismatch, match="c"):
+        cast_lossless(pa.array([1], pa.timestamp("s")), pa.date64(), "c")
+    with pytest.raises(SchemaMismatch, match="c"):
         cast_lossless(pa.array([1], pa.timestamp("us")), pa.timestamp("us", "UTC"), "c")
+
+
+def test_decimals_are_rescaled_before_they_are_narrowed() -> None:
+    narrow = pa.array([Decimal("0.0001"), None], pa.decimal32(4, 4))
+    wide = cast_lossless(narrow, pa.decimal256(60, 30))
+    assert cast_lossless(wide, narrow.type).equals(narrow)
 
 
 def test_casts_that_work_by_value() -> None:

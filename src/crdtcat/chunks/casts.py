@@ -129,7 +129,11 @@ def _cast_leaf(array: pa.Array, to: pa.DataType, path: str) -> pa.Array:
 
 def _direct(array: pa.Array, to: pa.DataType, *, safe: bool = True) -> pa.Array:
     """The cast of pyarrow; text, bytes and moments as they are stored, where casts are complete."""
-    if _family(to) in {"number", "time", "duration"}:
+    if pa.types.is_decimal(array.type) and pa.types.is_decimal(to):
+        # Rescaled at full width: pyarrow narrows first, and then refuses values that would fit.
+        wide = array.cast(pa.decimal256(array.type.precision, array.type.scale))
+        return wide.cast(pa.decimal256(to.precision, to.scale), safe=safe).cast(to, safe=safe)
+    if _family(to) in {"number", "time", "duration"} or pa.types.is_date64(to):  # a date64 is cut to days
         return array.cast(to, safe=safe)
     return from_storage(to_storage(array).cast(storage_type(to), safe=safe), to)
 

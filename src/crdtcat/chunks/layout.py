@@ -65,6 +65,8 @@ def open_lists(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> List
         lengths = array.sizes.to_numpy(zero_copy_only=False).astype(np.int64)
     else:
         ends = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+        if valid is None:  # the common case: nothing to leave out, nothing to gather
+            return Lists(ends - ends[0], convert(values.slice(int(ends[0]), int(ends[-1] - ends[0]))), None)
         starts, lengths = ends[:-1], np.diff(ends)
     if valid is not None:
         lengths = np.where(valid, lengths, 0)

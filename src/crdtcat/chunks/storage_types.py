@@ -126,6 +126,8 @@ def to_storage(array: pa.Array | pa.ChunkedArray, column: str = "") -> pa.Array:
     try:
         if isinstance(array, pa.ChunkedArray):
             parts = [_store(chunk, stored, path) for chunk in array.chunks if len(chunk)]
+            if len(parts) == 1:
+                return parts[0]
             return pa.concat_arrays(parts) if parts else pa.array([], stored)
         return _store(array, stored, path)
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
