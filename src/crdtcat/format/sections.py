@@ -2,13 +2,14 @@
 
 A directory in MessagePack lists each array's name, element code, shape and offset; the arrays follow, raw,
 little-endian, each aligned to 64 bytes. Reading is `numpy.frombuffer`: no copy, no loop. Blobs of varying
-length are three arrays: `<name>.ends` (running ends), `<name>.data`, and `<name>.valid` where some are null.
+length are up to three arrays: `<name>.offsets` (one more than there are blobs), `<name>.data`, and
+`<name>.valid` where some are null; where all are, `<name>.none` holds how many.
 
 ::
 
     0    4   length d of the directory, big-endian
     4    d   MessagePack map: {"meta": ..., "arrays": [[name, code, shape, offset, bytes], ...]}
-    ...      zero bytes up to a multiple of 64 counted from the start of this buffer, then the arrays
+    ...      zero bytes, then the arrays, each at a multiple of 64 bytes from the start of the *file*
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.errors import Corrupt
+from crdtcat.format.frame import HEADER_BYTES
 from crdtcat.format.version import pack, unpack
 
 ALIGNMENT: Final = 64
+NULLS_MAX: Final = 2**32  # version numbers are 32 bits wide
 CODES: Final[Mapping[str, np.dtype[Any]]] = {
     code: np.dtype(code) for code in ("<u1", "<u4", "<u8", "<i8", "<f8")
 }
@@ -46,7 +49,7 @@ def encode_sections(meta: Any, columns: Mapping[str, Column]) -> bytes:
         listed.append([name, array.dtype.str.replace("|", "<"), list(array.shape), offset, array.nbytes])
         offset = _aligned(offset + array.nbytes)
     directory = pack({"meta": meta, "arrays": listed})
-    start = _aligned(4 + len(directory))
+    start = _start(len(directory))
     out = bytearray(start + offset)
     out[:4] = len(directory).to_bytes(4, "big")
     out[4 : 4 + len(directory)] = directory
@@ -63,7 +66,7 @@ def decode_sections(data: memoryview, name: str) -> tuple[Any, dict[str, Column]
     if 4 + length > len(data):
         raise Corrupt(name, "the section directory runs past the end")
     directory = unpack(data[4 : 4 + length], name)
-    start = _aligned(4 + length)
+    start = _start(length)
     arrays: dict[str, Array] = {}
     try:
         for title, code, shape, offset, size in directory["arrays"]:
@@ -82,6 +85,11 @@ def _aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
+def _start(directory_bytes: int) -> int:
+    """Where the arrays begin: the frame's header stands before this buffer."""
+    return _aligned(HEADER_BYTES + 4 + directory_bytes) - HEADER_BYTES
+
+
 def _product(shape: list[Any]) -> int:
     count = 1
     for size in shape:
@@ -97,45 +105,48 @@ def _flatten(columns: Mapping[str, Column]) -> dict[str, Array]:
         column = columns[name]
         if isinstance(column, np.ndarray):
             arrays[name] = np.ascontiguousarray(column)
-            continue
-        _, ends, content = column.buffers()
-        all_ends = (
-            np.frombuffer(ends, np.int64)[column.offset : column.offset + len(column) + 1]
-            if len(column)
-            else None
-        )
-        first = 0 if all_ends is None else int(all_ends[0])
-        last = 0 if all_ends is None else int(all_ends[-1])
-        arrays[f"{name}.ends"] = (
-            all_ends[1:] - first if all_ends is not None else np.empty(0, np.int64)
-        ).astype("<u8")
-        arrays[f"{name}.data"] = (
-            np.frombuffer(content, np.uint8)[first:last] if last > first else np.empty(0, np.uint8)
-        )
-        if column.null_count:
-            arrays[f"{name}.valid"] = np.asarray(column.is_valid()).astype("<u1")
+        elif column.null_count == len(column):
+            arrays[f"{name}.none"] = np.array([len(column)], "<u8")
+        else:
+            _, ends, content = column.buffers()
+            offsets = np.frombuffer(ends, np.int64)[column.offset : column.offset + len(column) + 1]
+            arrays[f"{name}.offsets"] = (offsets - offsets[0]).astype("<i8")
+            held = b"" if content is None else memoryview(content)[int(offsets[0]) : int(offsets[-1])]
+            arrays[f"{name}.data"] = np.frombuffer(held, np.uint8)
+            if column.null_count:
+                arrays[f"{name}.valid"] = np.asarray(column.is_valid()).astype("<u1")
     return arrays
 
 
 def _unflatten(arrays: dict[str, Array], name: str) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     for title, array in arrays.items():
-        if title.endswith((".data", ".valid")):
-            continue
-        if not title.endswith(".ends"):
+        base, _, kind = title.rpartition(".")
+        if kind == "none":
+            columns[base] = _nulls(int(array[0]), name)
+        elif kind == "offsets":
+            columns[base] = _blobs(
+                array, arrays[f"{base}.data"], arrays.get(f"{base}.valid"), f"{name}: {base}"
+            )
+        elif kind not in {"data", "valid"}:
             columns[title] = array
-            continue
-        base = title.removesuffix(".ends")
-        data = arrays[f"{base}.data"]
-        ends = array.astype(np.int64)
-        offsets = np.concatenate((np.zeros(1, np.int64), ends))
-        if len(ends) and ((np.diff(offsets) < 0).any() or ends[-1] != len(data)):
-            raise Corrupt(name, f"blobs {base!r} have ends that do not rise to their size")
-        valid = arrays.get(f"{base}.valid")
-        if valid is not None and len(valid) != len(ends):
-            raise Corrupt(name, f"blobs {base!r} have a validity of another length")
-        bitmap = None if valid is None else pa.py_buffer(np.packbits(valid != 0, bitorder="little"))
-        columns[base] = pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), len(ends), [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)]
-        )
     return columns
+
+
+def _nulls(count: int, name: str) -> pa.LargeBinaryArray:
+    if count > NULLS_MAX:
+        raise Corrupt(name, f"declares {count:,} nulls; no bundle holds so many versions")
+    return pa.nulls(count, pa.large_binary())
+
+
+def _blobs(offsets: Array, data: Array, valid: Array | None, name: str) -> pa.LargeBinaryArray:
+    rising = offsets.ndim == 1 and len(offsets) > 0 and not (offsets[1:] < offsets[:-1]).any()
+    if not rising or offsets[0] != 0 or offsets[-1] != len(data):
+        raise Corrupt(name, "blobs have offsets that do not rise to their size")
+    count = len(offsets) - 1
+    if valid is not None and len(valid) != count:
+        raise Corrupt(name, "blobs have a validity of another length")
+    bitmap = None if valid is None else pa.py_buffer(np.packbits(valid != 0, bitorder="little"))
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), count, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )

@@ -6,7 +6,7 @@ bytes, so implicit creation by a first commit needs no exclusive create.
 
 A table that is dropped keeps its settings file, marked as dropped; one created again under the name gets
 the next incarnation, and with it another log folder, so no straggler of the old table is read as part of
-the new one.
+the new one. The old log's folder keeps one empty file, `dropped`, for handles that are still open on it.
 """
 
 from __future__ import annotations
@@ -59,6 +59,11 @@ def settings_name(table: str) -> str:
 def log_folder(table: str, branch: str, incarnation: int) -> str:
     """Where a branch's log is."""
     return f"tables/{table}/{branch}/" if incarnation == 1 else f"tables/{table}/{branch}~{incarnation}/"
+
+
+def dropped_name(folder: str) -> str:
+    """The file in a log's folder that says its table was dropped: who lists the log sees it at no cost."""
+    return f"{folder}dropped"
 
 
 def decode_settings(data: bytes, name: str) -> Settings:

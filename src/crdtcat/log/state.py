@@ -118,16 +118,16 @@ class State:
         fields = self.log.id_fields
         writers = fields["writer"].astype(np.uint64)
         seqs = fields["seq"].astype(np.int64)
-        order = np.lexsort((seqs, writers))
-        writers, seqs = writers[order], seqs[order]
-        first = np.concatenate(([True], writers[1:] != writers[:-1]))
-        before = np.concatenate(([0], seqs[:-1]))
-        before[first] = 0
-        at = np.flatnonzero(seqs > before + 1)  # equal numbers: a cloned machine; not a gap
-        gaps = {(int(writers[i]), int(before[i]) + 1) for i in at}
+        gaps: set[tuple[int, int]] = set()
+        if (seqs != 1).any():  # a writer of one version leaves no gap
+            order = np.lexsort((seqs, writers))
+            writers, seqs = writers[order], seqs[order]
+            before = np.concatenate(([0], seqs[:-1]))
+            before[np.concatenate(([True], writers[1:] != writers[:-1]))] = 0
+            at = np.flatnonzero(seqs > before + 1)  # equal numbers: a cloned machine; not a gap
+            gaps = {(int(writers[i]), int(before[i]) + 1) for i in at}
         if len(self.needs):
-            ends = np.flatnonzero(np.concatenate((writers[1:] != writers[:-1], [True])))
-            latest = dict(zip(writers[ends].tolist(), seqs[ends].tolist(), strict=True))
+            latest: dict[int, int] = dict(zip(writers.tolist(), seqs.tolist(), strict=True))
             gaps |= {(w, latest.get(w, 0) + 1) for w, seq in self.needs.items() if latest.get(w, 0) < seq}
         return frozenset(gaps)
 
