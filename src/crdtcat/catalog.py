@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
+from crdtcat.chunks.ingest import check_schema
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.types import encode_type
 from crdtcat.clock import HybridClock
@@ -19,15 +21,17 @@ from crdtcat.format.settings import (
     Settings,
     check_marker,
     decode_settings,
+    dropped_name,
     log_folder,
     settings_name,
 )
 from crdtcat.head import Version
-from crdtcat.names import validate_column_names, validate_table_name
+from crdtcat.names import validate_column_name, validate_table_name
 from crdtcat.options import make_options
 from crdtcat.session import Session
 from crdtcat.store import Missing, Store, open_store
 from crdtcat.table import Table
+from crdtcat.verbs import rows
 from crdtcat.verbs.travel import At
 
 MAIN = "main"
@@ -78,9 +82,26 @@ class Catalog:
 
     # The two calls most users need.
 
-    def commit(self, table: str, data: Any, **options: Any) -> Version:
-        """Append rows to a table, creating it if it is not there. See `Table.append` for options and cost."""
-        return self._table_or_new(table).append(data, **options)
+    def commit(
+        self,
+        table: str,
+        data: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        evolve: bool = False,
+    ) -> Version:
+        """Append rows to a table, creating it if it is not there. See `Table.append` for options and cost.
+
+        A table that is created here has no declared columns: they are what its rows bring. Rows that cannot
+        be stored create nothing.
+        """
+        try:
+            handle = self.table(table)
+        except NotFound:
+            data = rows.checked(data, metadata=metadata, key=key)
+            handle = self.create_table(table, exist_ok=True)
+        return handle.append(data, metadata=metadata, key=key, evolve=evolve)
 
     def read(
         self,
@@ -96,10 +117,13 @@ class Catalog:
     # Tables.
 
     def table(self, name: str) -> Table:
-        """A handle on a table; the same one each time. One GET the first time. Raises `NotFound`."""
+        """A handle on a table; the same one each time, until it learns that its table was dropped.
+
+        One GET the first time. Raises `NotFound`.
+        """
         validate_table_name(name)
         with self._lock:
-            if name not in self._tables:
+            if name not in self._tables or self._tables[name].dropped:
                 settings = self._settings(name)
                 if settings is None or settings.dropped:
                     raise NotFound(f"no table {name!r} in {self.url}; create_table() or commit() makes one")
@@ -115,7 +139,7 @@ class Catalog:
         time_column: str | None = None,
         exist_ok: bool = False,
     ) -> Table:
-        """Create a table. One GET and one PUT (three the first time in a catalog).
+        """Create a table. One GET and one PUT; two of each the first time in a catalog.
 
         Args:
             name: ASCII letters, digits, `_`, `-`, `.`.
@@ -159,8 +183,9 @@ class Catalog:
     def drop_table(self, name: str) -> None:
         """Drop a table for everybody: commits still under way to it are dropped with it.
 
-        One PUT, then its log is deleted (one LIST page and one DELETE per 1,000 files). Its segments are
-        garbage from then on. Raises `NotFound`.
+        Handles open on it raise `NotFound` once they have listed its log again; commits they make blindly
+        before that are lost with the table. Two PUTs, then its log is deleted (one LIST page and one DELETE
+        per 1,000 files). Its segments are garbage from then on. Raises `NotFound`.
         """
         validate_table_name(name)
         with self._lock:
@@ -168,18 +193,12 @@ class Catalog:
             if settings is None or settings.dropped:
                 raise NotFound(f"no table {name!r} in {self.url}")
             self.store.put(settings_name(name), settings.model_copy(update={"dropped": True}).encode())
+            folder = log_folder(name, MAIN, settings.incarnation)
+            self.store.put(dropped_name(folder), b"")
             self._tables.pop(name, None)
-        folder = log_folder(name, MAIN, settings.incarnation)
-        names = [item.name for item in self.store.list(folder)]
+        names = [item.name for item in self.store.list(folder) if item.name != dropped_name(folder)]
         for at in range(0, len(names), 1000):
             self.store.delete(names[at : at + 1000])
-
-    def _table_or_new(self, name: str) -> Table:
-        with self._lock:
-            try:
-                return self.table(name)
-            except NotFound:
-                return self.create_table(name, exist_ok=True)
 
     def _existing(self, name: str, found: Settings, wanted: Settings, *, exist_ok: bool) -> Table:
         if not exist_ok:
@@ -187,7 +206,7 @@ class Catalog:
         same = found.model_copy(update={"incarnation": 1}) == wanted.model_copy(update={"incarnation": 1})
         if not same and wanted != Settings():
             raise AlreadyExists(f"table {name!r} is already in {self.url}, created with other settings")
-        if name not in self._tables:
+        if name not in self._tables or self._tables[name].dropped:
             self._tables[name] = self._handle(name, found)
         return self._tables[name]
 
@@ -221,14 +240,18 @@ def _new_settings(schema: pa.Schema | None, partition_by: Sequence[str], time_co
     if isinstance(partition_by, str):
         raise InvalidArgument(f"partition_by={partition_by!r}: pass a list")
     partitioning = parse_partitioning(partition_by)
+    if time_column is not None:
+        validate_column_name(time_column)
     if schema is None:
         return Settings(partition_by=tuple(map(str, partitioning.fields)), time_column=time_column)
-    if not len(schema):
-        raise InvalidArgument("a table needs at least one column")
-    validate_column_names(schema.names)
+    if not isinstance(schema, pa.Schema):
+        raise InvalidArgument(
+            f"schema={schema!r:.80}: pass a pyarrow.Schema, as pa.schema([(name, type), ...])"
+        )
+    check_schema(schema)
     partitioning.validate(schema)
-    if time_column is not None and time_column not in schema.names:
-        raise InvalidArgument(f"time_column={time_column!r} is not a column of the schema")
+    if time_column is not None:
+        _check_time_column(schema, time_column)
     return Settings(
         partition_by=tuple(map(str, partitioning.fields)),
         time_column=time_column,
@@ -237,3 +260,11 @@ def _new_settings(schema: pa.Schema | None, partition_by: Sequence[str], time_co
             for item in schema
         ),
     )
+
+
+def _check_time_column(schema: pa.Schema, name: str) -> None:
+    if name not in schema.names:
+        raise InvalidArgument(f"time_column={name!r} is not a column of the schema, which has {schema.names}")
+    type = schema.field(name).type
+    if not (pt.is_timestamp(type) or pt.is_date(type)):
+        raise InvalidArgument(f"time_column={name!r} holds {type}: choose a timestamp or a date")

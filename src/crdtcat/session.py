@@ -19,8 +19,8 @@ import pyarrow as pa
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.drive import run
 from crdtcat.errors import NotFound
-from crdtcat.format.settings import Settings, decode_settings, log_folder, settings_name
-from crdtcat.format.version import OPERATIONS
+from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
+from crdtcat.format.version import OPERATIONS, pack, unpack
 from crdtcat.head import Head, Version
 from crdtcat.head.version import time_range
 from crdtcat.log import State
@@ -57,6 +57,7 @@ class Session:
         self.settings, self.options = settings, options
         self.folder = log_folder(table, branch, settings.incarnation)
         self.known: Known | None = known_from_settings(settings)
+        self.dropped = False
         self._start(clock)
 
     def _start(self, clock: HybridClock) -> None:
@@ -98,8 +99,7 @@ class Session:
                 ),
                 self.store,
             )
-            if not any(item.name.startswith(self.folder) for item in reader.listing) and len(self._state.log):
-                self._check_not_dropped()
+            self._check_not_dropped([item.name for item in reader.listing])
             self._advance(reader.state)
             return reader
 
@@ -110,13 +110,26 @@ class Session:
         if len(state.log):
             self.clock.observe(int(state.log.id_fields["hlc"].max()))
 
-    def _check_not_dropped(self) -> None:
-        try:
-            settings = decode_settings(self.store.get(settings_name(self.table)), settings_name(self.table))
-        except Missing:
-            settings = None
-        if settings is None or settings.dropped or settings.incarnation != self.settings.incarnation:
-            raise NotFound(f"table {self.table!r} was dropped; open it again if it was created anew")
+    def _check_not_dropped(self, listed: Sequence[str]) -> None:
+        """Raises `NotFound` if the listing says so, or if all that was there is gone and the settings do."""
+        if dropped_name(self.folder) in listed:
+            self.dropped = True
+        elif len(self._state.log) and not any(name.startswith(self.folder) for name in listed):
+            name = settings_name(self.table)
+            try:
+                settings = decode_settings(self.store.get(name), name)
+                self.dropped = settings.dropped or settings.incarnation != self.settings.incarnation
+            except Missing:
+                self.dropped = True
+        self.require_not_dropped()
+
+    def require_not_dropped(self) -> None:
+        """Raises `NotFound` if this handle knows that its table was dropped. No request."""
+        if self.dropped:
+            raise NotFound(
+                f"table {self.table!r} was dropped: get another handle from catalog.table() if it was "
+                "created again, or create it"
+            )
 
     def head(self, *, refresh: bool = True) -> Head:
         """The head, after a refresh; with `refresh=False` the last one, if there is one."""
@@ -139,13 +152,14 @@ class Session:
         seen: Head | None = None,
     ) -> Version:
         """Publish one version. `seen` is the head it was made from; a blind commit has none."""
+        self.require_not_dropped()
         clock = {} if seen is None else _clock(seen)
         whole = {
             **body,
             **clock,
             "o": OPERATIONS.index(operation),
             "k": key,
-            "m": dict(metadata or {}) or None,
+            "m": unpack(pack(dict(metadata)), "metadata") if metadata else None,  # as readers will see it
         }
         id = self.writer.commit(self.store, whole, puts)
         return _version(id, operation, whole)

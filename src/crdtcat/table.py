@@ -15,6 +15,7 @@ from crdtcat.scan import Scan
 from crdtcat.session import Session
 from crdtcat.verbs import columns as column_verbs
 from crdtcat.verbs import rows, travel
+from crdtcat.verbs.stream import StreamWriter
 from crdtcat.verbs.travel import At
 
 
@@ -40,6 +41,11 @@ class Table:
     def name(self) -> str:
         """The table's name."""
         return self._session.table
+
+    @property
+    def dropped(self) -> bool:
+        """Whether this handle has found out that its table was dropped. No request."""
+        return self._session.dropped
 
     @property
     def partition_by(self) -> tuple[str, ...]:
@@ -95,11 +101,9 @@ class Table:
         version = rows.overwrite(self._session, data, where=where, metadata=metadata, key=key, evolve=evolve)
         return self._kept_up(version)
 
-    def stream(
-        self, *, metadata: Mapping[str, Any] | None = None, key: str | None = None
-    ) -> rows.StreamWriter:
+    def stream(self, *, metadata: Mapping[str, Any] | None = None, key: str | None = None) -> StreamWriter:
         """A writer for more rows than fit in memory: one pass, visible all at once when it commits."""
-        return rows.StreamWriter(self._session, metadata=metadata, key=key)
+        return StreamWriter(self._session, metadata=metadata, key=key, committed=self._kept_up)
 
     def _kept_up(self, version: Version) -> Version:
         upkeep(self._session, version.id)
@@ -192,27 +196,27 @@ class Table:
 
     def add_column(self, name: str, type: pa.DataType) -> Version:
         """Add a column; existing rows are null there. Raises `AlreadyExists`, `InvalidName`."""
-        return column_verbs.add_column(self._session, name, type)
+        return self._kept_up(column_verbs.add_column(self._session, name, type))
 
     def drop_column(self, name: str) -> Version:
         """Drop a column. Values that others write to it meanwhile survive and are listed as a conflict."""
-        return column_verbs.drop_column(self._session, name)
+        return self._kept_up(column_verbs.drop_column(self._session, name))
 
     def rename_column(self, name: str, to: str) -> Version:
         """Rename a column. Raises `AlreadyExists`, `NotFound`, `InvalidName`."""
-        return column_verbs.rename_column(self._session, name, to)
+        return self._kept_up(column_verbs.rename_column(self._session, name, to))
 
     def widen_column(self, name: str, type: pa.DataType) -> Version:
         """Let a column hold a wider type. Raises `SchemaMismatch` where that could lose a value."""
-        return column_verbs.widen_column(self._session, name, type)
+        return self._kept_up(column_verbs.widen_column(self._session, name, type))
 
     def reorder_columns(self, names: Sequence[str]) -> Version:
         """Put columns in this order; those not named follow."""
-        return column_verbs.reorder_columns(self._session, names)
+        return self._kept_up(column_verbs.reorder_columns(self._session, names))
 
     def set_properties(self, **properties: Any) -> Version:
         """Set properties; `None` removes one."""
-        return column_verbs.set_properties(self._session, properties)
+        return self._kept_up(column_verbs.set_properties(self._session, properties))
 
     # Upkeep.
 

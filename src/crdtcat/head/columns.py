@@ -136,7 +136,7 @@ class _Resolution:
         drops: Sequence[tuple[int, ColumnId]],
         clocks: Clocks,
     ) -> None:
-        self.log, self.clocks, self.drops = log, clocks, drops
+        self.log, self.clocks, self.drops, self.standing = log, clocks, drops, standing
         self.conflicts: list[Conflict] = []
         declared = {
             DefinitionId(ROOT, at): Definition(ColumnId(c.name), c.name, c.type, c.nullable, float(at))
@@ -194,7 +194,24 @@ class _Resolution:
         built = _with_positions(built, self.uses)
         resolved = Columns(self.log, built, self.hidden, ())
         self._list_misfits(resolved)
-        return Columns(self.log, built, self.hidden, sorted(self.conflicts))
+        if not all(column.nullable for column in built):
+            built = self._nullable_where_absent(resolved)
+        return Columns(self.log, built, self.hidden, sorted(self.conflicts, key=str))
+
+    def _nullable_where_absent(self, columns: Columns) -> list[Column]:
+        """A column may be null, whatever was declared, once a version stored rows without values for it."""
+        stored = np.unique(self.log.chunk_schema[self.standing[self.log.chunk_version]]).tolist()
+
+        def is_always_there(column: Column) -> bool:
+            fields = [columns.source(column, schema, 0) for schema in stored]
+            return not column.instances & self.hidden.keys() and all(
+                field is not None and not field.nullable and columns.fits(field, column) for field in fields
+            )
+
+        return [
+            column if column.nullable or is_always_there(column) else replace(column, nullable=True)
+            for column in columns.all
+        ]
 
     def _column(
         self, name: str, instances: set[ColumnId], live: Mapping[ColumnId, list[DefinitionId]]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from crdtcat.chunks.footer import SegmentRef
 from crdtcat.chunks.inline import decode_inline
 from crdtcat.chunks.read import FooterCache, read_chunks
-from crdtcat.chunks.types import cast_lossless, decode_type, from_storage
+from crdtcat.chunks.types import cast_lossless, decode_type, from_storage, storage_type
 from crdtcat.errors import Corrupt
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head.columns import Column
@@ -176,7 +176,8 @@ class Execution:
 
 def _shown_column(column: Column, field: StoredField | None, stored: pa.Table) -> pa.ChunkedArray:
     if field is None:
-        return pa.chunked_array([pa.nulls(stored.num_rows, column.type)])
+        nulls = pa.nulls(stored.num_rows, storage_type(column.type, column.name))
+        return pa.chunked_array([from_storage(nulls, column.type, column.name)])
     logical = decode_type(field.type)
     arrays = [from_storage(array, logical, column.name) for array in stored.column(field.name).chunks]
     if logical != column.type:

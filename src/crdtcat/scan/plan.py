@@ -112,6 +112,8 @@ def _columns(head: Head, names: Sequence[str] | None) -> tuple[Column, ...]:
             f"table {head.table!r} has no column {missing[0]!r}; "
             f"it has {', '.join(head.columns.by_name) or 'none yet'}"
         )
+    if not names:
+        raise InvalidArgument("columns=[]: name at least one, or leave it out for all; count() counts rows")
     if len(set(names)) != len(names):
         raise InvalidArgument(f"columns={list(names)}: the same column twice")
     return tuple(head.columns.by_name[name] for name in names)

@@ -73,6 +73,10 @@ class Scan:
 
     def to_pandas(self, **options: Any) -> Any:
         """A pandas DataFrame; `options` go to `pyarrow.Table.to_pandas`. Needs `crdtcat[pandas]`."""
+        try:
+            import pandas  # noqa: F401, ICN001, PLC0415 (optional)
+        except ImportError as error:
+            raise InvalidArgument("to_pandas needs pandas: pip install 'crdtcat[pandas]'") from error
         return self.to_table().to_pandas(**options)
 
     def to_polars(self) -> Any:
@@ -89,6 +93,8 @@ class Scan:
             import duckdb  # noqa: PLC0415 (optional)
         except ImportError as error:
             raise InvalidArgument("to_duckdb needs duckdb: pip install 'crdtcat[sql]'") from error
+        if not self.schema.names:
+            raise InvalidArgument(f"table {self.plan.head.table!r} has no columns yet, and DuckDB needs one")
         return (connection or duckdb.connect()).from_arrow(self.to_table())
 
     def count(self) -> int:

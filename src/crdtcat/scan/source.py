@@ -18,9 +18,10 @@ from crdtcat.chunks.type_codes import decode_type
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
-from crdtcat.log.statistics import Bounds
+from crdtcat.log.statistics import DOMAINS, Bounds
 from crdtcat.scan.filters.bounds import ColumnBounds
-from crdtcat.writing.stage import DOMAIN_CODES
+
+_CODES = {domain: code for code, domain in DOMAINS.items()}
 
 
 class HeadStatistics:
@@ -42,7 +43,7 @@ class HeadStatistics:
         found = self._head.columns.by_name.get(column)
         if found is None:
             return None
-        code = DOMAIN_CODES[domain(found.type)]
+        code = _CODES[domain(found.type)]
         gather = _Gather(len(self._index), code)
         for schema in np.unique(self._schemas).tolist():
             members = np.flatnonzero(self._schemas == schema)

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat import limits
+from crdtcat.chunks.ingest import check_schema
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.types import encode_type, is_lossless
 from crdtcat.errors import AlreadyExists, InvalidArgument, LimitExceeded, NotFound, SchemaMismatch
@@ -34,6 +35,7 @@ def add_column(session: Session, name: str, type: pa.DataType, *, nullable: bool
     validate_column_names([*head.columns.by_name, name])
     if not nullable:
         raise InvalidArgument(f"a new column is null in existing rows: add {name!r} as nullable")
+    _check_type(name, type)
     position = max((column.position for column in head.columns.all), default=-1.0) + 1.0
     code = encode_type(type, name)
     return _define(
@@ -67,6 +69,7 @@ def widen_column(session: Session, name: str, type: pa.DataType) -> Version:
     head = session.head()
     column = _column(session, head, name)
     _check_not_partitioned_by(session, name)
+    _check_type(name, type)
     if not is_lossless(column.type, type):
         raise SchemaMismatch(f"column {name!r} holds {column.type}, which {type} cannot hold without loss")
     return _define(session, head, _redefined(column, type=type))
@@ -74,6 +77,8 @@ def widen_column(session: Session, name: str, type: pa.DataType) -> Version:
 
 def reorder_columns(session: Session, names: Sequence[str]) -> Version:
     """Put columns in this order; those not named follow, in the order they had."""
+    if isinstance(names, str):
+        raise InvalidArgument(f"reorder_columns({names!r}): pass a list of names")
     head = session.head()
     first = [_column(session, head, name) for name in names]
     if len(set(names)) != len(names):
@@ -89,6 +94,8 @@ def reorder_columns(session: Session, names: Sequence[str]) -> Version:
 
 def set_properties(session: Session, properties: Mapping[str, Any]) -> Version:
     """Set table properties; `None` removes one. Raises `InvalidArgument`, `LimitExceeded`."""
+    if not properties:
+        raise InvalidArgument("set_properties() without a property: name at least one")
     for name, value in properties.items():
         if not name:
             raise InvalidArgument("a property's name is a text that is not empty")
@@ -98,7 +105,7 @@ def set_properties(session: Session, properties: Mapping[str, Any]) -> Version:
             )
         try:
             size = len(pack(value))
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidArgument(
                 f"property {name!r} holds a value that cannot be stored: {error}"
             ) from error
@@ -120,6 +127,12 @@ def _column(session: Session, head: Head, name: str) -> Column:
             f"table {session.table!r} has no column {name!r}; it has {', '.join(head.columns.by_name)}"
         )
     return column
+
+
+def _check_type(name: str, type: object) -> None:
+    if not isinstance(type, pa.DataType):
+        raise InvalidArgument(f"column {name!r}: pass a pyarrow type such as pa.int64(), not {type!r:.80}")
+    check_schema(pa.schema([pa.field(name, type)]))
 
 
 def _check_not_partitioned_by(session: Session, name: str) -> None:

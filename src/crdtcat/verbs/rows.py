@@ -1,4 +1,4 @@
-"""Adding rows: append, overwrite, and the stream writer.
+"""Adding rows: append and overwrite.
 
 An append is blind: it checks rows against what the handle knows, stores at most one segment and one version,
 reads nothing, waits for nobody. An overwrite names every chunk it saw and removes exactly those, so a
@@ -7,26 +7,25 @@ concurrent append survives it; of two concurrent overwrites of one scope the gre
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
 from crdtcat import limits
-from crdtcat.chunks import ingest
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
-from crdtcat.format.ops import KeyedTag, Ops
+from crdtcat.format.ops import ColumnId, KeyedTag, Ops
 from crdtcat.format.sections import Array
 from crdtcat.format.version import pack
 from crdtcat.head import Head, Version
 from crdtcat.protocol import Put
 from crdtcat.session import Session
 from crdtcat.verbs.scope import partition_scope
-from crdtcat.writing.fit import Fit, fit
+from crdtcat.writing.fit import Fit, conform, fit
+from crdtcat.writing.incoming import Incoming
 from crdtcat.writing.stage import Stager
 
 
@@ -40,16 +39,31 @@ def append(
 ) -> Version:
     """Add rows. 1 PUT if they are few enough to be inlined, else 2; no read, no list.
 
-    With `evolve=True` the handle's head is used, and loaded if it has none.
+    With `evolve=True` the handle's head is used, and loaded if it has none. What looks wrong by old knowledge
+    is looked at again with a fresh head before it is refused: the error path may read, the good path never
+    does.
     """
     check_commit(metadata, key)
-    reader = ingest.reader(data, hint(session))
-    plan = plan_rows(session, reader.schema, evolve=evolve)
-    stager = new_stager(session, plan).add_all(reader)
+    if evolve and session.known is None:
+        session.head()
+    incoming, known = Incoming.of(data), session.known
+    try:
+        plan, stager = _staged(session, incoming, evolve=evolve)
+    except SchemaMismatch:
+        session.head()
+        if session.known == known or not incoming.can_be_read_again:
+            raise
+        plan, stager = _staged(session, incoming, evolve=evolve)
     body = {**stager.finish(), "x": Ops(definitions=plan.definitions).encode()}
     version = session.commit("append", body=body, puts=stager.puts, metadata=metadata, key=key)
-    learn(session, plan)
+    learn(session, plan, version)
     return version
+
+
+def _staged(session: Session, incoming: Incoming, *, evolve: bool) -> tuple[Fit, Stager]:
+    reader = incoming.reader(session.known)
+    plan = plan_rows(session, reader.schema, evolve=evolve)
+    return plan, new_stager(session, plan).add_all(incoming.batches(reader))
 
 
 def overwrite(
@@ -67,14 +81,14 @@ def overwrite(
     """
     check_commit(metadata, key)
     head = session.head()
-    reader = ingest.reader(data, hint(session))
+    reader = Incoming.of(data).reader(session.known)
     plan = plan_rows(session, reader.schema, evolve=evolve)
     stager = new_stager(session, plan)
     if where is None:
         stager.add_all(reader)
         body, scope, doomed = stager.finish(), None, head.live
     else:
-        rows = reader.read_all()
+        rows = conform(reader.read_all(), plan.schema)
         selected = partition_scope(session.settings, head, where, rows)
         stager.add(rows)
         body = stager.finish()
@@ -89,112 +103,37 @@ def overwrite(
         key=key,
         seen=head,
     )
-    learn(session, plan)
+    learn(session, plan, version)
     return version
 
 
-class StreamWriter:
-    """Writes rows in one pass with bounded memory; they become visible together, on `commit`.
-
-    A context manager: leaving it commits, leaving it by an error aborts. Nothing is visible before the
-    commit; `abort`, or `close` without commit, leaves nothing visible, and what was staged is garbage that
-    the collector finds. Not for use by several threads at once.
-    """
-
-    def __init__(self, session: Session, *, metadata: Mapping[str, Any] | None, key: str | None) -> None:
-        check_commit(metadata, key)
-        self._session, self._metadata, self._key = session, metadata, key
-        self._stager: Stager | None = None
-        self._plan: Fit | None = None
-        self._open = True
-        self.version: Version | None = None
-
-    def write(self, data: Any) -> None:
-        """Take in rows; PUTs a segment whenever enough have gathered. The first batch decides the columns.
-
-        Raises `InvalidArgument` once closed, and everything `append` raises about rows.
-        """
-        self._check_open()
-        reader = ingest.reader(data, hint(self._session))
-        if self._stager is None or self._plan is None:
-            self._plan = plan_rows(self._session, reader.schema, evolve=False)
-            self._stager = new_stager(self._session, self._plan, put=self._put)
-        elif reader.schema.names != self._plan.schema.names:
-            raise SchemaMismatch(
-                f"this stream writes {self._plan.schema.names}, and the batch has {reader.schema.names}"
-            )
-        self._stager.add_all(reader)
-
-    def _put(self, put: Put) -> None:
-        self._session.store.put(put.name, put.data)
-
-    def commit(self) -> Version:
-        """Make everything written visible, as one version. Raises as `append` does."""
-        self._check_open()
-        self._open = False
-        if self._stager is None:
-            raise InvalidArgument("nothing was written to this stream: write at least one batch, or abort()")
-        body = self._stager.finish()
-        self.version = self._session.commit("append", body=body, metadata=self._metadata, key=self._key)
-        assert self._plan is not None
-        learn(self._session, self._plan)
-        return self.version
-
-    def abort(self) -> None:
-        """Let go of everything written. No request."""
-        self._open = False
-        self._stager = None
-
-    close = abort
-
-    def _check_open(self) -> None:
-        if not self._open:
-            raise InvalidArgument("this stream is closed: open another with table.stream()")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._open:
-            return
-        if kind is not None or self._stager is None:
-            self.abort()
-        else:
-            self.commit()
+def checked(data: Any, *, metadata: Mapping[str, Any] | None = None, key: str | None = None) -> Incoming:
+    """Rows for a table that is not there yet, looked at before anything is created for them. No request."""
+    check_commit(metadata, key)
+    incoming = Incoming.of(data)
+    fit(incoming.reader(None).schema, None, evolve=False)
+    return incoming
 
 
 def plan_rows(session: Session, incoming: pa.Schema, *, evolve: bool) -> Fit:
-    """How rows go in. What looks wrong by old knowledge is looked at again with a fresh head before it is
-    refused: the error path may read, the good path never does."""
-    if evolve and session.known is None:
-        session.head()
-    known = session.known
-    last = session.last_fit
+    """How rows go in, by what the handle knows. Raises as `crdtcat.writing.fit.fit` does."""
+    known, last = session.known, session.last_fit
     if last is not None and last[0] is known and last[1].equals(incoming):
         return last[2]  # the same rows as last time, checked against the same columns
-    try:
-        plan = fit(incoming, known, evolve=evolve)
-    except SchemaMismatch:
-        session.head()
-        if session.known == known:
-            raise
-        plan = fit(incoming, session.known, evolve=evolve)
+    plan = fit(incoming, known, evolve=evolve)
     if not plan.definitions:
-        session.last_fit = (session.known, incoming, plan)
+        session.last_fit = (known, incoming, plan)
     return plan
 
 
-def new_stager(session: Session, plan: Fit, put: Any = None) -> Stager:
+def new_stager(session: Session, plan: Fit, put: Callable[[Put], None] | None = None) -> Stager:
     """A stager for one commit."""
     partitioning = partitioning_of(session)
     missing = [field.column for field in partitioning.fields if field.column not in plan.schema.names]
     if missing:
         raise SchemaMismatch(f"the rows lack {missing}, by which table {session.table!r} is partitioned")
     partitioning.validate(plan.schema)
-    column = session.settings.time_column or first_time_column(plan.schema)
-    return Stager(plan, partitioning, session.options, time_column=column, put=put)
+    return Stager(plan, partitioning, session.options, time_column=_time_column(session, plan), put=put)
 
 
 def partitioning_of(session: Session) -> Partitioning:
@@ -202,22 +141,19 @@ def partitioning_of(session: Session) -> Partitioning:
     return parse_partitioning(session.settings.partition_by)
 
 
-def first_time_column(schema: pa.Schema) -> str | None:
-    """The column whose range history shows, where none was named: the first timestamp."""
-    return next((item.name for item in schema if pt.is_timestamp(item.type)), None)
+def _time_column(session: Session, plan: Fit) -> str | None:
+    """The column whose range history shows: the one named at creation, whatever it is called now; where none
+    was named, the first timestamp."""
+    wanted = session.settings.time_column
+    if wanted is None:
+        return next((item.name for item in plan.schema if pt.is_timestamp(item.type)), None)
+    return next((field.name for field in plan.fields if field.column == ColumnId(wanted)), None)
 
 
-def learn(session: Session, plan: Fit) -> None:
-    """After a blind commit the handle knows the columns it wrote, if it knew nothing before."""
-    if session.known is None:
-        session.known = plan.known()
-
-
-def hint(session: Session) -> pa.Schema | None:
-    """The types rows without types of their own (lists of dicts) should take."""
-    if session.known is None:
-        return None
-    return pa.schema([pa.field(name, column.type, column.nullable) for name, column in session.known.items()])
+def learn(session: Session, plan: Fit, version: Version) -> None:
+    """After a commit the handle knows the columns it wrote, if it knew none before or added some."""
+    if session.known is None or plan.definitions:
+        session.known = {**(session.known or {}), **plan.known(version.id)}
 
 
 def removals(head: Head, chunks: Array) -> dict[str, Any]:
@@ -239,18 +175,29 @@ def removals(head: Head, chunks: Array) -> dict[str, Any]:
 
 def check_commit(metadata: Mapping[str, Any] | None, key: str | None) -> None:
     """Refuse metadata and keys that no version file could hold. Raises `InvalidArgument`, `LimitExceeded`."""
-    if key == "":
-        raise InvalidArgument("an idempotency key may not be empty")
-    if key is not None and len(key.encode()) > limits.IDEMPOTENCY_KEY_BYTES_MAX:
-        raise LimitExceeded(f"an idempotency key has at most {limits.IDEMPOTENCY_KEY_BYTES_MAX} bytes")
+    if key is not None:
+        _check_key(key)
     if metadata is None:
         return
     given: Any = metadata
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise InvalidArgument("metadata is a map from text to values")
+        raise InvalidArgument(f"metadata={given!r:.80}: pass a dict from text to values")
     try:
         size = len(pack(dict(metadata)))
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidArgument(f"metadata holds a value that cannot be stored: {error}") from error
     if size > limits.COMMIT_METADATA_BYTES_MAX:
         raise LimitExceeded(f"metadata of {size:,} bytes; at most {limits.COMMIT_METADATA_BYTES_MAX:,}")
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, str) or not key:
+        raise InvalidArgument(f"key={key!r:.80}: an idempotency key is a text that is not empty")
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"key={key!r:.80}: not valid Unicode: {error.reason}") from error
+    if size > limits.IDEMPOTENCY_KEY_BYTES_MAX:
+        raise LimitExceeded(
+            f"an idempotency key of {size:,} bytes; at most {limits.IDEMPOTENCY_KEY_BYTES_MAX}"
+        )

@@ -11,7 +11,15 @@ import numpy as np
 
 from crdtcat.chunks.types import encode_type
 from crdtcat.clock import VersionId, hlc
-from crdtcat.errors import AlreadyExists, Corrupt, Expired, InvalidArgument, NotFound
+from crdtcat.errors import (
+    AlreadyExists,
+    Corrupt,
+    Expired,
+    InvalidArgument,
+    InvalidName,
+    LimitExceeded,
+    NotFound,
+)
 from crdtcat.format.ops import Definition, Ops
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Snapshot, Version
@@ -53,7 +61,7 @@ def head_at(session: Session, at: At | None) -> Head:
             raise NotFound(f"table {session.table!r} has no version {at}")
         chosen = log.ids <= np.array([at.to_bytes()], ID)[0]
     elif isinstance(at, datetime):
-        chosen = log.id_fields["hlc"] <= hlc.from_datetime(at)
+        chosen = _by(log, at)
         if not chosen.any():
             raise NotFound(f"table {session.table!r} has no version as old as {at.isoformat()}")
     else:
@@ -64,7 +72,7 @@ def head_at(session: Session, at: At | None) -> Head:
 def _parse(session: Session, text: str) -> Snapshot | VersionId | datetime:
     if is_token(text):
         return Snapshot.parse(text)
-    if len(text) == 75 and text.count("-") == 3:
+    if _is_version_id(text):
         return VersionId.parse(text)
     found = read_tag(session, text)
     if found is not None:
@@ -74,6 +82,19 @@ def _parse(session: Session, text: str) -> Snapshot | VersionId | datetime:
     except ValueError:
         raise NotFound(f"table {session.table!r} has no tag {text!r}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _is_version_id(text: str) -> bool:
+    return len(text) == 75 and text.count("-") == 3
+
+
+def _by(log: Log, moment: datetime) -> Array:
+    """Which versions were committed by a moment, by their writers' clocks."""
+    try:
+        found: Array = log.id_fields["hlc"] <= hlc.from_datetime(moment)
+    except LimitExceeded:  # before 1970: no version is
+        found = np.zeros(len(log), bool)
+    return found
 
 
 def _at_snapshot(session: Session, log: Log, snapshot: Snapshot) -> Head:
@@ -96,8 +117,10 @@ def _tag_name(session: Session, name: str) -> str:
 
 def write_tag(session: Session, name: str, at: At | None, *, replace: bool) -> Snapshot:
     """Name a snapshot. One PUT after resolving `at`. Raises `AlreadyExists` unless `replace`."""
-    snapshot = head_at(session, at).snapshot
     path = _tag_name(session, name)
+    if is_token(name) or _is_version_id(name):
+        raise InvalidName(f"tag name {name!r} looks like a snapshot token or a version id: choose another")
+    snapshot = head_at(session, at).snapshot
     data = json.dumps({"format": 1, "snapshot": str(snapshot)}).encode() + b"\n"
     if replace:
         session.store.put(path, data)

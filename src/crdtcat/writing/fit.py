@@ -2,8 +2,9 @@
 
 A handle may know a head (the best), the columns the table was created with, what it wrote itself, or
 nothing at all; a blind commit never reads to find out. What it knows is what rows are checked against. Rows
-are stored in the table's type where that loses nothing; a narrower integer or a coarser timestamp is taken
-where every value fits; anything else is `SchemaMismatch`, naming the column.
+are stored in the table's type where that loses nothing: always, by their type, or value by value (an int64
+that fits an int32, a float without a fraction in an integer column, a coarser timestamp). Anything else is
+`SchemaMismatch`, naming the column.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from crdtcat.chunks.casts import cast_lossless
 from crdtcat.chunks.type_codes import decode_type, encode_type
 from crdtcat.chunks.widen import is_lossless
+from crdtcat.clock import VersionId
 from crdtcat.errors import SchemaMismatch
 from crdtcat.format.ops import SELF, ColumnId, Definition
 from crdtcat.format.schema_code import StoredField
@@ -52,12 +53,15 @@ class Fit:
     schema: pa.Schema
     definitions: tuple[Definition, ...] = ()
 
-    def known(self) -> dict[str, KnownColumn]:
-        """What a handle knows after writing these rows."""
+    def known(self, author: VersionId) -> dict[str, KnownColumn]:
+        """What a handle knows after these rows were published by version `author`."""
         return {
-            field.name: KnownColumn(field.column, decode_type(field.type), field.nullable)
+            field.name: KnownColumn(
+                ColumnId(field.column.name, author) if field.column.birth is SELF else field.column,
+                decode_type(field.type),
+                field.nullable,
+            )
             for field in self.fields
-            if field.column.birth is not SELF
         }
 
 
@@ -119,19 +123,17 @@ def fit(incoming: pa.Schema, known: Known | None, *, evolve: bool) -> Fit:
 
 
 def conform(batch: pa.RecordBatch | pa.Table, target: pa.Schema) -> pa.Table:
-    """Rows cast to the stored types. Raises `SchemaMismatch` naming the column whose value does not fit."""
+    """Rows cast to the stored types; columns they lack are null.
+
+    Raises `SchemaMismatch` naming the column, and where it is one value, its row.
+    """
     columns = []
+    present = set(batch.schema.names)
     for item in target:
-        values = batch.column(item.name)
+        values = batch.column(item.name) if item.name in present else pa.nulls(batch.num_rows)
         values = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
         if values.type != item.type:
-            try:
-                if is_lossless(values.type, item.type):
-                    values = pa.chunked_array([cast_lossless(a, item.type) for a in values.chunks], item.type)
-                else:
-                    values = pc.cast(values, item.type, safe=True)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise SchemaMismatch(f"column {item.name!r} holds {item.type}: {error}") from error
+            values = cast_lossless(values, item.type, item.name)
         if not item.nullable and values.null_count:
             raise SchemaMismatch(f"column {item.name!r} may not be null, and {values.null_count} rows are")
         columns.append(values)
@@ -152,7 +154,7 @@ def _may_fit(given: pa.DataType, wanted: pa.DataType) -> bool:
     families = (pt.is_integer, pt.is_decimal, pt.is_timestamp, pt.is_time, pt.is_duration, pt.is_date)
     if any(family(given) and family(wanted) for family in families):
         return not pt.is_timestamp(given) or (given.tz is None) == (wanted.tz is None)
-    return bool(pt.is_integer(given) and pt.is_floating(wanted))
+    return all(pt.is_integer(type) or pt.is_floating(type) for type in (given, wanted))
 
 
 def _check_present(incoming: pa.Schema, known: Known | None) -> None:

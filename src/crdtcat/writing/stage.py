@@ -24,11 +24,12 @@ from crdtcat.chunks.storage_types import to_storage
 from crdtcat.errors import LimitExceeded
 from crdtcat.format.schema_code import encode_schema
 from crdtcat.limits import PARTITION_VALUES_PER_COMMIT_MAX
+from crdtcat.log.statistics import DOMAINS
 from crdtcat.options import Options
 from crdtcat.protocol import Put
 from crdtcat.writing.fit import Fit, conform
 
-DOMAIN_CODES: Final = {"int": "i", "float": "f", "bytes": "b", None: "-"}
+_CODES: Final = {domain: code for code, domain in DOMAINS.items()}
 INLINE_ATTEMPT: Final = (
     16  # Arrow content beyond this many times the limit never encodes below it in practice
 )
@@ -164,7 +165,7 @@ class Stager:
         self._hashes.append((hash, column_hashes))
         for name, column in zip(piece.column_names, piece.columns, strict=True):
             found = statistics(column)
-            code = DOMAIN_CODES[domain(column.type)]
+            code = _CODES[domain(column.type)]
             lists = staged.statistics.setdefault(name, [code, [], [], []])
             lists[1].append(found.min)
             lists[2].append(found.max)

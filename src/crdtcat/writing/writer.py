@@ -79,7 +79,8 @@ class Writer:
     def _check_clock(self, store: Store) -> None:
         skew = store.skew_ms()
         if skew is not None and abs(skew) > self._max_skew_ms:
+            side = "behind" if skew > 0 else "ahead of"
             raise ClockSkew(
-                f"this machine's clock is {abs(skew) / 1000:,.0f} s {'behind' if skew > 0 else 'ahead of'} the "
-                f"store's, more than {self._max_skew_ms / 1000:,.0f} s; set the clock, then commit again"
+                f"this machine's clock is {abs(skew) / 1000:,.0f} s {side} the store's, more than "
+                f"{self._max_skew_ms / 1000:,.0f} s; set the clock, then commit again"
             )
