@@ -1,17 +1,18 @@
 (** Expiry: versions below a horizon are folded into a base (expiry): `crdtcat.maintenance`.
 
-    A base is named by (horizon, digest) and admits an explicit set of versions. A version below the horizon
-    that the base did not admit is dead as a whole. Of several bases the greatest rules. Which versions a base
-    must admit so that no acknowledged one dies is a matter of protocol, see the TLA model of the horizon. *)
+    A base is a horizon and an explicit set of admitted versions. A version below the horizon that was not
+    admitted is dead as a whole. Bases of racing expirers join: the greater horizon, the union of what either
+    admitted (letting the greatest base alone rule loses acknowledged versions: tla/Horizon.tla has the
+    counterexample). Which versions a base must admit is a matter of protocol, proved by that model. *)
 
 From Coq Require Import NArith List Bool.
 From Crdtcat Require Import Order Semilattice Fmap Clock Lattices State.
 Import ListNotations.
 
-Definition base : Type := (version_id * N)%type.
-
 Section Horizon.
-  Variable admitted : base -> fset version.
+  Definition base : Type := (version_id * fset version)%type.
+  Definition admitted (b : base) : fset version := snd b.
+  Definition base_join : base -> base -> base := product_merge max union.
 
   Definition old (h : version_id) (v : version) : bool := ltb (fst v) h.
 
@@ -68,25 +69,48 @@ Section Horizon.
     intros b b' s Made. apply expire_invisible; auto. now intros v.
   Qed.
 
+  (** What one expirer admitted no other can make dead. *)
+  Theorem admitted_stays : forall b b' s v, mem v (admitted b) -> mem v (view (base_join b b') s).
+  Proof. intros b b' s v M. apply mem_view. left. apply mem_union. now left. Qed.
+
   (** Readers that hold the same versions and the same bases see the same, in whatever order they came. *)
-  Definition log : Type := (state * fset base)%type.
-  Definition log_join : log -> log -> log := product_merge union union.
+  Definition log : Type := (state * base)%type.
+  Definition no_base : base := ((0, 0, 0, 0)%N, none).
+  Definition log_join : log -> log -> log := product_merge union base_join.
 
   Theorem log_join_semilattice : is_semilattice log_join.
-  Proof. apply product_merge_semilattice; apply union_semilattice. Qed.
+  Proof.
+    apply product_merge_semilattice; [apply union_semilattice|].
+    apply product_merge_semilattice; [apply max_semilattice | apply union_semilattice].
+  Qed.
 
-  Definition ruling (bases : fset base) : option base :=
-    join_all (join_option (max (K := base))) None (map Some (members bases)).
+  Definition read (l : log) : state := view (snd l) (fst l).
 
-  Definition read (l : log) : state :=
-    match ruling (snd l) with Some b => view b (fst l) | None => fst l end.
+  Lemma least_id : forall i : version_id, max (0, 0, 0, 0)%N i = i.
+  Proof.
+    intros [[[h w] n] d]. unfold max, cmp; simpl. unfold lexicographic.
+    destruct h, w, n, d; reflexivity.
+  Qed.
 
   Theorem horizon_convergence : forall (t u : merge_tree (A := log)),
     (forall f, In f (leaves t) <-> In f (leaves u)) ->
-    read (eval log_join (none, none) t) = read (eval log_join (none, none) u).
+    read (eval log_join (none, no_base) t) = read (eval log_join (none, no_base) u).
   Proof.
     intros t u S. f_equal. apply eval_same_leaves; auto; [apply log_join_semilattice|].
-    intros [s b]. unfold log_join, product_merge; simpl. now rewrite !union_none.
+    intros [s [h a]]. unfold log_join, base_join, product_merge, no_base.
+    cbn [fst snd]. now rewrite !union_none, least_id.
+  Qed.
+
+  (** Without a base a reader sees the state itself. *)
+  Theorem no_base_invisible : forall s, read (s, no_base) = s.
+  Proof.
+    intros s. apply fset_ext. intros v. unfold read. rewrite mem_view. cbn [fst snd admitted no_base].
+    assert (O : old (0, 0, 0, 0)%N v = false).
+    { unfold old. destruct (ltb (fst v) (0, 0, 0, 0)%N) eqn:E; auto. exfalso.
+      apply ltb_lt in E. apply (lt_asym _ _ E). pose proof (least_id (fst v)) as M.
+      destruct (max_cases (0, 0, 0, 0)%N (fst v)) as [[L _]|[_ F]]; auto.
+      rewrite F in M. rewrite <- M in E. now apply lt_irrefl in E. }
+    split; [intros [A|[M _]]; [now apply mem_none in A | auto] | tauto].
   Qed.
 
   (** The base may keep the folded join instead of the versions: for anything that is a join over versions

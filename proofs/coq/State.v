@@ -62,6 +62,44 @@ Proof.
   split; [|now apply G]. rewrite !G; auto. intros v M. apply state_join_grows. now apply Sub.
 Qed.
 
+(** * Places: where a chunk's bytes are. Inlined rows are let go once a segment holds them *)
+Section Places.
+  Context {Place : Type} `{Ordered Place}.
+
+  Inductive whereabouts : Type := Inlined | Stored (places : fset Place).
+
+  Definition places_join (a b : whereabouts) : whereabouts :=
+    match a, b with
+    | Stored p, Stored q => Stored (union p q)
+    | Stored p, Inlined => Stored p
+    | Inlined, other => other
+    end.
+
+  Theorem places_join_semilattice : is_semilattice places_join.
+  Proof.
+    destruct (union_semilattice (K := Place)) as [A [C I]]. repeat split.
+    - intros [|p] [|q] [|r]; simpl; auto. now rewrite A.
+    - intros [|p] [|q]; simpl; auto. now rewrite C.
+    - intros [|p]; simpl; auto. now rewrite I.
+  Qed.
+
+  (** The log as it is kept: versions, and for each chunk of each where it is. *)
+  Definition placed : Type := fmap version (fmap N whereabouts).
+  Definition placed_join : placed -> placed -> placed := merge (merge places_join).
+
+  Theorem placed_join_semilattice : is_semilattice placed_join.
+  Proof. apply map_merge_semilattice, map_merge_semilattice, places_join_semilattice. Qed.
+
+  (** Forgetting the places is forgetting nothing that joins depend on: versions join as before. *)
+  Theorem placed_join_versions : forall a b v,
+    In v (keys (placed_join a b)) <-> In v (keys a) \/ In v (keys b).
+  Proof.
+    intros a b v. rewrite <- !find_keys. unfold placed_join. rewrite find_merge. split.
+    - intros [x E]. destruct (find v a); [left; eauto|]. destruct (find v b); [right; eauto | discriminate].
+    - intros [[x E]|[x E]]; rewrite E; destruct (find v a), (find v b); simpl; eauto.
+  Qed.
+End Places.
+
 (** * History: all versions in id order, a function of the set (rule 7) *)
 Definition history (s : state) : list version := members s.
 

@@ -1,0 +1,149 @@
+"""Runs TLC on every configuration in `tla/`, and holds each to what its name promises.
+
+`<Module>_<what>.cfg` must pass. `<Module>_<what>_bug.cfg` reintroduces a known mistake and must fail on the
+one invariant it names, and `<Module>_<what>_probe.cfg` states that something cannot be reached and must fail
+too: so no model passes by doing nothing, and no invariant is too weak to notice. A gap is any other outcome, a
+mistake of the list below without a configuration, or a model without a probe.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from proofs import tools
+from proofs.report import Report
+
+TLA = tools.HERE / "tla"
+HEAP = "2g"
+MODEL_SECONDS_MAX = 300
+
+KNOWN_MISTAKES = (
+    "Log_bundles_first",
+    "Log_table_folder_first",
+    "Log_descending_ranks",
+    "Log_any_rank_deletes",
+    "Log_random_names",
+    "Log_one_mutable_latest",
+    "Log_watermark_by_time",
+    "Log_skips_what_vanished",
+    "Transactions_lists_once",
+    "Transactions_collected_early",
+    "Transactions_tables_before_transactions",
+    "Horizon_reads_horizon_only",
+    "Horizon_lists_before_proposing",
+    "Horizon_too_young",
+    "Horizon_greatest_base_rules",
+    "Horizon_slow_writer",
+    "Segments_content_addressed",
+    "Segments_collects_young",
+)
+"""Each has a configuration ending in `_bug`; taking one away is a gap."""
+
+VIOLATED = re.compile(r"Invariant (\w+) is violated")
+STATES = re.compile(r"([\d,]+) distinct states found, 0 states left on queue")
+DEPTH = re.compile(r"^State (\d+):", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One file of `tla/`: which model, and what must come out.
+
+    Attributes:
+        name: the file's name without its ending.
+        invariants: those it lists; exactly one where it must fail.
+    """
+
+    name: str
+    invariants: tuple[str, ...]
+
+    @property
+    def module(self) -> str:
+        """The model it configures."""
+        return self.name.split("_", 1)[0]
+
+    @property
+    def must_fail(self) -> bool:
+        """Whether this is a mistake or a probe."""
+        return self.name.endswith(("_bug", "_probe"))
+
+
+def configurations() -> list[Configuration]:
+    """Every configuration, passing ones first within each model."""
+    found = []
+    for path in TLA.glob("*.cfg"):
+        listed = re.search(r"INVARIANTS?\s+(.*)", path.read_text(), re.DOTALL)
+        found.append(Configuration(path.stem, tuple(listed.group(1).split()) if listed else ()))
+    return sorted(found, key=lambda one: (one.module, one.must_fail, one.name))
+
+
+def run(report: Report) -> None:
+    """Check every configuration, one after the other. Raises `MissingTool`."""
+    java = tools.command("java", "default-jre-headless")
+    jar = tools.tla_jar()
+    everything = configurations()
+    names = {one.name for one in everything}
+    for mistake in KNOWN_MISTAKES:
+        if f"{mistake}_bug" not in names:
+            report.gap("tla", f"{mistake}_bug", "is a known mistake without a configuration")
+    for path in sorted(TLA.glob("*.tla")):
+        own = [one for one in everything if one.module == path.stem]
+        if not any(one.name.endswith("_probe") for one in own) or all(one.must_fail for one in own):
+            report.gap("tla", path.stem, "needs a configuration that passes and a probe")
+    for configuration in everything:
+        check(java, jar, configuration, report)
+
+
+def check(java: str, jar: Path, configuration: Configuration, report: Report) -> None:
+    """Run one configuration and report what came out."""
+    if not configuration.invariants or (configuration.must_fail and len(configuration.invariants) != 1):
+        report.gap("tla", configuration.name, "must list invariants; exactly one if it must fail")
+        return
+    started = time.monotonic()
+    try:
+        output = _tlc(java, jar, configuration)
+    except subprocess.TimeoutExpired:
+        report.gap("tla", configuration.name, f"took longer than {MODEL_SECONDS_MAX} s")
+        return
+    seconds = time.monotonic() - started
+    good, detail = judge(configuration, output)
+    (report.good if good else report.gap)("tla", configuration.name, detail, seconds)
+
+
+def judge(configuration: Configuration, output: str) -> tuple[bool, str]:
+    """Whether TLC's output is what the configuration promises, and a line that says what it was."""
+    violated = VIOLATED.search(output)
+    finished = STATES.search(output) if "No error has been found" in output else None
+    if configuration.must_fail:
+        expected = configuration.invariants[0]
+        if violated and violated.group(1) == expected:
+            steps = max((int(number) for number in DEPTH.findall(output)), default=1) - 1
+            kind = "reached" if configuration.name.endswith("_probe") else "fails as it must"
+            return True, f"{kind}: {expected}, {steps} steps"
+        if finished:
+            return False, f"should break {expected}, but passes with {finished.group(1)} states"
+    if violated:
+        return False, f"{violated.group(1)} is violated:\n{output}"
+    if finished and not configuration.must_fail:
+        return True, f"{len(configuration.invariants)} invariants hold in {finished.group(1)} states"
+    return False, f"TLC failed:\n{output}"
+
+
+def _tlc(java: str, jar: Path, configuration: Configuration) -> str:
+    with tempfile.TemporaryDirectory() as scratch:
+        # The first compiler alone: these runs end before the second one would pay for itself.
+        machine = [f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        options = [*machine, f"-Djava.io.tmpdir={scratch}", "-cp", str(jar)]
+        # Models end: a state without a successor is no fault (-deadlock).
+        search = ["-deadlock", "-nowarning", "-workers", "1", "-metadir", scratch]
+        files = ["-config", f"{configuration.name}.cfg", f"{configuration.module}.tla"]
+        done = tools.execute(
+            [java, *options, "tlc2.TLC", *search, *files],
+            folder=TLA,
+            seconds=MODEL_SECONDS_MAX,
+        )
+    return done.stdout + done.stderr
