@@ -100,6 +100,8 @@ def scalar_value(transform: str, argument: int | None, scalar: pa.Scalar) -> Any
     """The model: one value at a time, in Python."""
     if not scalar.is_valid:
         return None
+    if pa.types.is_timestamp(scalar.type) and scalar.type.tz:  # Python's years end before a zone's may
+        scalar = scalar.cast(pa.timestamp(scalar.type.unit, "UTC"))
     value = scalar.as_py()
     if transform in {"year", "month", "day", "hour"}:
         moment = dt.datetime.combine(value, dt.time()) if not isinstance(value, dt.datetime) else value
