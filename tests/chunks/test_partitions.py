@@ -114,7 +114,7 @@ def scalar_value(transform: str, argument: int | None, scalar: pa.Scalar) -> Any
     if transform == "bucket":
         return bucket_of(scalar, argument or 1)
     if transform == "truncate":
-        return value - value % (argument or 1) if isinstance(value, int) else value[:argument]
+        return max(value - value % (argument or 1), -(2**63)) if isinstance(value, int) else value[:argument]
     if isinstance(value, float):
         return NAN if math.isnan(value) else value + 0.0
     if isinstance(value, Decimal):
