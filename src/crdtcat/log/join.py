@@ -21,10 +21,10 @@ from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.errors import Corrupt
 from crdtcat.format.sections import Array
 from crdtcat.log.log import NONE, Log
+from crdtcat.log.order import SEGMENT_COLUMNS, with_places_in_order, with_values_in_order, without_unused
 
 _VERSION_COLUMNS = ("operation", "schema", "time_min", "time_max", "key", "metadata", "clock", "ops")
 _CHUNK_COLUMNS = ("hash", "rows", "nbytes", "partition", "chunk_schema")
-_SEGMENT_COLUMNS = ("segment_name", "segment_size", "segment_digest", "segment_footer")
 
 
 def join(first: Log, second: Log) -> Log:
@@ -48,21 +48,24 @@ def in_order(log: Log) -> Log:
         ordered = ids[order]
         fresh = np.concatenate(([True], ordered[1:] != ordered[:-1]))
         log = _select(log, order[fresh], order, np.cumsum(fresh) - 1)
-    return _with_places_in_order(log)
+    return with_values_in_order(with_places_in_order(log))
 
 
 def select(log: Log, wanted: Array) -> Log:
-    """The subset of versions where `wanted` is true. O(versions + chunks)."""
+    """The subset of versions where `wanted` is true, and nothing that only the others used.
+
+    O(versions + chunks).
+    """
     if wanted.all():
         return log
     index = np.flatnonzero(wanted)
-    return _with_places_in_order(_select(log, index, index, np.arange(len(index))))
+    return without_unused(_select(log, index, index, np.arange(len(index))))
 
 
 def _concatenated(first: Log, second: Log) -> Log:
     changes: dict[str, Any] = {
         name: _joined(getattr(first, name), getattr(second, name))
-        for name in ("ids", *_VERSION_COLUMNS, *_CHUNK_COLUMNS, *_SEGMENT_COLUMNS, "place_group")
+        for name in ("ids", *_VERSION_COLUMNS, *_CHUNK_COLUMNS, *SEGMENT_COLUMNS, "place_group")
     }
     schemas, at = _merged_values(first.schemas, second.schemas)
     changes["schemas"] = schemas
@@ -129,41 +132,6 @@ def _check_equal(log: Log, source: Array, kept: Array) -> None:
         log.hash[_ranges(starts[source], counts[source])] != log.hash[_ranges(starts[kept], counts[kept])]
     ).any():
         raise Corrupt("log", "two copies of one version add different chunks; a bundle was written wrongly")
-
-
-def _with_places_in_order(log: Log) -> Log:
-    """Segments unique and rising by name, places unique and rising by (chunk, segment, row group)."""
-    names = log.segment_name
-    if len(names) > 1 and not (names[:-1] < names[1:]).all():
-        _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
-        log = log.with_(
-            **{name: getattr(log, name)[first] for name in _SEGMENT_COLUMNS},
-            place_segment=inverse.astype(np.uint32)[log.place_segment],
-        )
-    chunk, segment, group = log.place_chunk, log.place_segment, log.place_group
-    if len(chunk) > 1:
-        place = chunk.astype(np.uint64) << np.uint64(32) | segment
-        if not (place[:-1] < place[1:]).all():
-            order = np.lexsort((group, place))
-            place, group_in_order = place[order], group[order]
-            fresh = np.concatenate(
-                ([True], (place[1:] != place[:-1]) | (group_in_order[1:] != group_in_order[:-1]))
-            )
-            order = order[fresh]
-            log = log.with_(place_chunk=chunk[order], place_segment=segment[order], place_group=group[order])
-    return _without_stored_inline(log) if log.inline else log
-
-
-def _without_stored_inline(log: Log) -> Log:
-    stored = np.zeros(log.chunk_count, bool)
-    stored[log.place_chunk] = True
-    tags = list(log.inline)
-    versions = log.find(np.array([id for id, _ in tags], log.ids.dtype))
-    chunks = log.chunk_start[versions] + np.array([ordinal for _, ordinal in tags])
-    kept = {
-        tag: log.inline[tag] for tag, chunk in zip(tags, chunks.tolist(), strict=True) if not stored[chunk]
-    }
-    return log if len(kept) == len(tags) else log.with_(inline=kept)
 
 
 def _joined(first: Any, second: Any) -> Any:

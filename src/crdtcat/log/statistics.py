@@ -127,11 +127,14 @@ def from_sections(columns: Mapping[str, Column], listed: list[tuple[str, str]], 
 
 def to_sections(statistics: Statistics) -> tuple[list[tuple[str, str]], dict[str, Column]]:
     """Arrays for a bundle: `stat<n>.chunk`, `.low`, `.high`, `.known`, `.nulls` for the n-th column."""
-    listed = sorted(statistics.columns())
+    listed: list[tuple[str, str]] = []
     columns: dict[str, Column] = {}
-    for index, (name, domain) in enumerate(listed):
+    for name, domain in sorted(statistics.columns()):
         bounds = statistics.bounds(name, domain)
-        assert bounds is not None
+        if bounds is None or not len(bounds.chunk):  # only versions that are not in this log had any
+            continue
+        index = len(listed)
+        listed.append((name, domain))
         bounds = _take(bounds, np.argsort(bounds.chunk, kind="stable"))
         columns[f"stat{index}.chunk"] = bounds.chunk.astype("<u4")
         columns[f"stat{index}.nulls"] = bounds.nulls.astype("<i8")

@@ -1,0 +1,90 @@
+"""What must hold of logs and heads, as functions that raise `AssertionError` with the reason.
+
+`log_value` is a log's whole content as one comparable value: two logs of the same files are equal in all of
+it. `head_value` is everything a reader is promised (P3): rows, order, schema, root hash, snapshot,
+conflicts. `check_log` is the canonical form that every function over logs relies on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crdtcat.chunks.read import FooterCache
+from crdtcat.head import Head
+from crdtcat.log import Log
+from crdtcat.log.log import NONE
+from crdtcat.log.statistics import to_sections
+from crdtcat.scan import Scan
+from crdtcat.store import Store
+
+_ARRAYS = (
+    "ids", "operation", "schema", "time_min", "time_max", "chunk_start", "hash", "rows", "nbytes", "partition",
+    "chunk_schema", "place_chunk", "place_segment", "place_group", "segment_name", "segment_size",
+    "segment_digest", "segment_footer",
+)  # fmt: skip
+_BLOBS = ("key", "metadata", "clock", "ops")
+
+
+def log_value(log: Log) -> dict[str, Any]:
+    """Everything in a log, in plain values. Equal logs have equal values."""
+    value: dict[str, Any] = {name: getattr(log, name).tolist() for name in _ARRAYS}
+    value |= {name: getattr(log, name).to_pylist() for name in _BLOBS}
+    value |= {"schemas": log.schemas, "partitions": log.partitions, "inline": dict(log.inline)}
+    listed, columns = to_sections(log.statistics)
+    value["statistics"] = [listed, {name: column.tolist() for name, column in columns.items()}]
+    return value
+
+
+def head_value(head: Head) -> dict[str, Any]:
+    """Everything two readers of the same versions must agree on, but the rows' bytes."""
+    return {
+        "snapshot": head.snapshot.id,
+        "token": str(head.snapshot),
+        "root": head.root_hash,
+        "chunks": list(head.chunks),
+        "schema": head.schema,
+        "properties": head.properties,
+        "conflicts": head.conflicts,
+        "history": list(head.history),
+        "void": list(head.void),
+        "clock": head.clock,
+        "rows": head.row_count,
+        "commits": head.commits,
+    }
+
+
+def rows_of(head: Head, store: Store) -> list[dict[str, Any]]:
+    """The rows of a head, in order, as users see them, every byte verified."""
+    scan = Scan(head, store, columns=None, filter=None, verify=True, footers=FooterCache())
+    rows: list[dict[str, Any]] = scan.to_table().to_pylist() if len(head.columns.all) else []
+    return rows
+
+
+def check_log(log: Log) -> None:
+    """The canonical form: rising ids, rising places over used segments, used values in rising order."""
+    ids = log.ids
+    assert (ids[:-1] < ids[1:]).all(), "versions must rise by id, each once"
+    assert log.chunk_start[0] == 0, "the first version's chunks begin at 0"
+    assert log.chunk_start[-1] == log.chunk_count == len(log.rows), "every chunk belongs to a version"
+    assert (np.diff(log.chunk_start) >= 0).all(), "chunk ranges must not overlap"
+    places = list(
+        zip(log.place_chunk.tolist(), log.place_segment.tolist(), log.place_group.tolist(), strict=True)
+    )
+    assert places == sorted(set(places)), "places must rise, each once"
+    _check_used("segments", log.segment_name.tolist(), log.place_segment)
+    _check_used("schemas", list(log.schemas), np.concatenate((log.schema, log.chunk_schema)))
+    _check_used("partitions", list(log.partitions), log.partition)
+    for chunk in range(log.chunk_count):
+        version = int(log.chunk_version[chunk])
+        tag = (log.id_at(version).to_bytes(), chunk - int(log.chunk_start[version]))
+        stored = bool((log.place_chunk == chunk).any())
+        assert stored != (tag in log.inline), f"chunk {chunk} must be in a segment or inlined, not both"
+    assert len(log.inline) == log.chunk_count - len(set(log.place_chunk.tolist())), "inlined rows of nobody"
+
+
+def _check_used(what: str, values: list[bytes], index: Any) -> None:
+    assert values == sorted(set(values)), f"{what} must rise, each once"
+    used = set(index[index != NONE].tolist())
+    assert used == set(range(len(values))), f"{what} that nothing refers to"

@@ -1,0 +1,350 @@
+"""Hypothesis strategies for logs: histories of real version files, made by several authors at once.
+
+A history is drawn as a list of small, plain steps ("author 1 learns what author 0 knows, then overwrites
+partition p") and then played. Playing makes real version files, sealed and named, with real inlined rows, so
+that whatever reads logs can be run on them. Authors know what they have learned and nothing else: their
+commits are concurrent as often as not, their clocks disagree, and ids sort into the past.
+
+Steps shrink to few and simple ones. Equal steps give equal bytes. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from crdtcat.chunks.hashing import hash_table
+from crdtcat.chunks.inline import encode_inline
+from crdtcat.chunks.statistics import domain, statistics
+from crdtcat.chunks.type_codes import encode_type
+from crdtcat.clock import VectorClock, VersionId
+from crdtcat.format.ops import SELF, ColumnId, Definition, Ops
+from crdtcat.format.schema_code import StoredField, encode_schema
+from crdtcat.format.settings import ColumnSetting, Settings
+from crdtcat.format.version import OPERATIONS, encode_version, pack
+from crdtcat.head import Head
+from crdtcat.log import State
+from crdtcat.protocol import version_name
+from crdtcat.session import _clock as clock_since
+from crdtcat.verbs.rows import removals
+
+FOLDER: Final = "tables/t/main/"
+TYPES: Final = (pa.int32(), pa.int64(), pa.float64(), pa.string())
+PARTITIONS: Final = tuple(pack([name]) for name in ("p", "q"))
+VERBS: Final = (
+    "append",
+    "append",
+    "append by name",
+    "evolve",
+    "overwrite",
+    "overwrite partition",
+    "remove",
+    "properties",
+    "define",
+    "rename",
+    "widen",
+    "drop",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One move of one author. Numbers are taken modulo what there is to choose from.
+
+    Attributes:
+        author: who.
+        learns: from whom, before acting; `None`: acts on what is known.
+        verb: one of `VERBS`.
+        pick: chooses a column, chunk, partition or type.
+        more: chooses a second thing.
+        key: idempotency key number, or `None`.
+        ahead: how far the author's clock jumps, so that ids and time disagree between authors.
+    """
+
+    author: int
+    learns: int | None
+    verb: str
+    pick: int = 0
+    more: int = 0
+    key: int | None = None
+    ahead: int = 0
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows as an author wrote them: values by column, in the chunk's own order."""
+
+    fields: tuple[StoredField, ...]
+    table: pa.Table
+    partition: bytes | None
+    hash: bytes
+
+
+@dataclass(frozen=True)
+class Made:
+    """One version file, and what went into it, for whoever keeps a model beside it.
+
+    Attributes:
+        id: its id.
+        name: its file's name.
+        data: its file's bytes.
+        clock: what its author had seen, itself included.
+        chunks: what it added.
+        ops: what else it did; columns it added have the birth `SELF`.
+        key: idempotency key.
+    """
+
+    id: VersionId
+    name: str
+    data: bytes
+    clock: VectorClock
+    chunks: tuple[Chunk, ...]
+    ops: Ops
+    key: str | None
+
+
+@dataclass(frozen=True)
+class History:
+    """Versions in the order in which they were made, and the settings of their table."""
+
+    versions: tuple[Made, ...]
+    settings: Settings
+
+    @property
+    def files(self) -> list[tuple[str, bytes]]:
+        """(name, bytes) of every version file."""
+        return [(made.name, made.data) for made in self.versions]
+
+    def state(self) -> State:
+        """Everything, merged at once."""
+        return State(FOLDER).joined(self.files)
+
+
+@dataclass
+class Author:
+    """One writer that knows a state of its own."""
+
+    number: int
+    settings: Settings
+    state: State = field(default_factory=lambda: State(FOLDER))
+    hlc: int = 0
+    seq: int = 0
+
+    def head(self) -> Head:
+        """What this author sees."""
+        return Head("t", self.state.log, self.settings)
+
+    def learn(self, other: Author) -> None:
+        """Come to know everything another author knows."""
+        files = [(made.name, made.data) for made in other.known.values() if made.name not in self.known]
+        self.state = self.state.joined(files)
+        self.known.update(other.known)
+
+    def __post_init__(self) -> None:
+        self.known: dict[str, Made] = {}
+
+    def commit(
+        self,
+        operation: str,
+        *,
+        chunks: Sequence[Chunk] = (),
+        ops: Ops | None = None,
+        key: str | None = None,
+        ahead: int = 0,
+        blind: bool = False,
+    ) -> Made:
+        """Make a version file over what is known and learn it."""
+        head, ops = self.head(), ops or Ops()
+        seen = max((made.id.hlc for made in self.known.values()), default=0)
+        self.hlc, self.seq = max(self.hlc, seen) + 1 + ahead, self.seq + 1
+        body = {
+            **({} if blind else clock_since(head)),
+            **_columns(chunks),
+            "h": self.hlc,
+            "w": self.number,
+            "s": self.seq,
+            "l": FOLDER,
+            "o": OPERATIONS.index(operation),
+            "k": key,
+            "x": ops.encode(),
+        }
+        id, data = encode_version(body)
+        clock = (VectorClock() if blind else head.clock).merge(VectorClock({self.number: self.seq}))
+        made = Made(id, version_name(FOLDER, id), data, clock, tuple(chunks), ops, key)
+        self.known[made.name] = made
+        self.state = self.state.joined([(made.name, data)])
+        return made
+
+
+def steps(verbs: Sequence[str] = VERBS, *, authors: int = 3, most: int = 12) -> st.SearchStrategy[list[Step]]:
+    """Lists of steps."""
+    step = st.builds(
+        Step,
+        author=st.integers(0, authors - 1),
+        learns=st.none() | st.integers(0, authors - 1),
+        verb=st.sampled_from(verbs),
+        pick=st.integers(0, 7),
+        more=st.integers(0, 7),
+        key=st.none() | st.none() | st.integers(0, 1),
+        ahead=st.sampled_from((0, 0, 0, 3, 50)),
+    )
+    return st.lists(step, max_size=most)
+
+
+def histories(
+    verbs: Sequence[str] = VERBS, *, most: int = 12, declared: bool | None = None
+) -> st.SearchStrategy[History]:
+    """Histories of a table with (`declared`) or without columns of its own; either by default."""
+    of_table = st.booleans() if declared is None else st.just(declared)
+    return st.builds(play, steps(verbs, most=most), of_table)
+
+
+def play(moves: Sequence[Step], declared: bool = False) -> History:
+    """Carry out steps. A step that has nothing to act on is an append."""
+    columns = (ColumnSetting(name="a", type=encode_type(pa.int64())),) if declared else None
+    settings = Settings(columns=columns, partition_by=("p",))
+    authors: dict[int, Author] = {}
+    versions = []
+    for at, step in enumerate(moves):
+        author = authors.setdefault(step.author, Author(step.author + 1, settings))
+        if step.learns is not None and step.learns in authors:
+            author.learn(authors[step.learns])
+        versions.append(_Move(author, step, at).made())
+    return History(tuple(versions), settings)
+
+
+class _Move:
+    def __init__(self, author: Author, step: Step, at: int) -> None:
+        self.author, self.step, self.at = author, step, at
+        self.head = author.head()
+        self.columns = self.head.columns.all
+
+    def made(self) -> Made:
+        verb = self.step.verb
+        if verb == "properties":
+            value = None if self.step.more == 0 else self.step.more
+            return self._commit("properties", ops=Ops(properties={f"p{self.step.pick % 2}": value}))
+        if verb in ("rename", "widen", "drop") and self.columns:
+            return self._change_column(verb)
+        if verb == "define":
+            type = encode_type(TYPES[self.step.more % len(TYPES)])
+            added = Definition(ColumnId(self._name(), SELF), self._name(), type, position=9.0)
+            return self._commit("schema", ops=Ops(definitions=(added,)))
+        if verb == "remove" and len(self.head.live):
+            chosen = self.head.live[[self.step.pick % len(self.head.live)]]
+            return self._commit("delete", ops=Ops(**removals(self.head, chosen)))
+        if verb.startswith("overwrite"):
+            return self._overwrite(whole=verb == "overwrite")
+        if verb == "evolve":
+            return self._evolve()
+        blind = self._blind_fields() if verb == "append" else self._known_fields()
+        return self._commit("append", chunks=self._chunks(blind), blind=True)
+
+    def _commit(self, operation: str, **what: Any) -> Made:
+        key = None if self.step.key is None else f"key {self.step.key}"
+        return self.author.commit(operation, key=key, ahead=self.step.ahead, **what)
+
+    def _name(self) -> str:
+        return "abc"[self.step.pick % 3]
+
+    def _blind_fields(self) -> tuple[StoredField, ...]:
+        """Columns used by name, in whatever type this writer happens to have."""
+        names = ("a", "b", "c")[: 1 + self.step.more % 3]
+        kinds = [TYPES[(self.step.pick + place * self.step.more) % len(TYPES)] for place in range(len(names))]
+        return tuple(
+            StoredField(name, ColumnId(name), encode_type(kind))
+            for name, kind in zip(names, kinds, strict=True)
+        )
+
+    def _known_fields(self) -> tuple[StoredField, ...]:
+        """The columns the author knows, each in the type it knows."""
+        if not self.columns:
+            return self._blind_fields()
+        chosen = self.columns[: 1 + self.step.more % len(self.columns)]
+        return tuple(
+            StoredField(
+                column.name,
+                max(column.instances, key=lambda instance: (instance.birth, instance.name)),
+                encode_type(column.type),
+            )
+            for column in chosen
+        )
+
+    def _chunks(self, fields: tuple[StoredField, ...]) -> tuple[Chunk, ...]:
+        count = 1 + self.step.pick % 2
+        parts = [PARTITIONS[(self.step.more + place) % len(PARTITIONS)] for place in range(count)]
+        salt = 0 if self.step.key is not None and self.step.more % 2 else self.at  # retries: often equal
+        return tuple(
+            _chunk(fields, part, 100 * salt + 10 * place, 1 + self.step.pick % 3)
+            for place, part in enumerate(parts)
+        )
+
+    def _overwrite(self, *, whole: bool) -> Made:
+        chunks = self._chunks(self._known_fields())
+        scope, doomed = None, self.head.live
+        if not whole:
+            chunks = tuple(chunk for chunk in chunks if chunk.partition == PARTITIONS[self.step.more % 2])
+            scope = frozenset({PARTITIONS[self.step.more % 2]})
+            inside = [at for at, value in enumerate(self.head.log.partitions) if value in scope]
+            doomed = doomed[np.isin(self.head.log.partition[doomed], inside)]
+        ops = Ops(is_overwrite=True, scope=scope, **removals(self.head, doomed))
+        return self._commit("overwrite", chunks=chunks, ops=ops)
+
+    def _evolve(self) -> Made:
+        name, type = self._name(), encode_type(TYPES[self.step.more % len(TYPES)])
+        added = Definition(ColumnId(name, SELF), name, type, position=5.0)
+        known = tuple(item for item in self._known_fields() if item.name != name)
+        fields = (*known, StoredField(name, ColumnId(name, SELF), type))
+        return self._commit("append", chunks=self._chunks(fields), ops=Ops(definitions=(added,)), blind=True)
+
+    def _change_column(self, verb: str) -> Made:
+        column = self.columns[self.step.pick % len(self.columns)]
+        if verb == "drop":
+            return self._commit("schema", ops=Ops(drops=tuple(sorted(column.instances))))
+        name = column.name if verb == "widen" else "abcd"[self.step.more % 4]
+        type = encode_type(TYPES[self.step.more % len(TYPES)] if verb == "widen" else column.type)
+        definitions = [
+            Definition(instance, name, type, position=column.position, replaces=column.definitions)
+            for instance in sorted(column.instances)
+        ]
+        return self._commit("schema", ops=Ops(definitions=tuple(definitions)))
+
+
+def _chunk(fields: tuple[StoredField, ...], partition: bytes, start: int, rows: int) -> Chunk:
+    numbers = range(start, start + rows)
+    arrays = [
+        pa.array([str(number) for number in numbers] if item.type == "string" else numbers, _type(item))
+        for item in fields
+    ]
+    table = pa.Table.from_arrays(arrays, names=[item.name for item in fields])
+    return Chunk(fields, table, partition, hash_table(table)[0])
+
+
+def _type(item: StoredField) -> pa.DataType:
+    return next(kind for kind in TYPES if encode_type(kind) == item.type)
+
+
+def _columns(chunks: Sequence[Chunk]) -> dict[str, Any]:
+    """The version file's keys for chunks that are all inlined and share one schema."""
+    if not chunks:
+        return {}
+    codes = {"int": "i", "float": "f", "bytes": "b", None: "-"}
+    bounds: dict[str, list[Any]] = {}
+    for name in chunks[0].table.column_names:
+        found = [statistics(chunk.table[name]) for chunk in chunks]
+        code = codes[domain(chunks[0].table[name].type)]
+        bounds[name] = [code, *([getattr(one, part) for one in found] for part in ("min", "max", "nulls"))]
+    return {
+        "f": [encode_schema(chunks[0].fields)],
+        "y": b"".join(chunk.hash for chunk in chunks),
+        "n": [chunk.table.num_rows for chunk in chunks],
+        "z": [chunk.table.nbytes for chunk in chunks],
+        "q": [chunk.partition for chunk in chunks],
+        "i": [encode_inline(chunk.table) for chunk in chunks],
+        "e": bounds,
+    }
