@@ -1,4 +1,4 @@
-"""`python -m proofs [coq] [tla]`: run every proof and model, one line each; exit 1 on any gap."""
+"""`python -m proofs [smt] [coq] [tla]`: run every proof and model, one line each; exit 1 on any gap."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import sys
 import time
 from collections.abc import Callable
 
-from proofs import coq_runner, tla_runner
+from proofs import coq_runner, smt_runner, tla_runner
 from proofs.report import MissingTool, Report
 
-PARTS: dict[str, Callable[[Report], None]] = {"coq": coq_runner.run, "tla": tla_runner.run}
+PARTS: dict[str, Callable[[Report], None]] = {
+    "smt": smt_runner.run,
+    "coq": coq_runner.run,
+    "tla": tla_runner.run,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -2,8 +2,8 @@
 
 `<Module>_<what>.cfg` must pass. `<Module>_<what>_bug.cfg` reintroduces a known mistake and must fail on the
 one invariant it names, and `<Module>_<what>_probe.cfg` states that something cannot be reached and must fail
-too: so no model passes by doing nothing, and no invariant is too weak to notice. A gap is any other outcome, a
-mistake of the list below without a configuration, or a model without a probe.
+too: so no model passes by doing nothing, and no invariant is too weak to notice. A gap is any other outcome,
+a mistake of the list below without a configuration, or a model without a probe.
 """
 
 from __future__ import annotations

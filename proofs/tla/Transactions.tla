@@ -1,8 +1,8 @@
 ---------------------------- MODULE Transactions ----------------------------
 (* Transactions that touch several tables, and a reader of all of them: nothing may be half visible.
 
-   A transaction is one file in transactions/. Each table takes it into a bundle of its own; the file goes only
-   when every table covers it. Listings inside one folder are one step here (module Log pages them); what
+   A transaction is one file in transactions/. Each table takes it into a bundle of its own; the file goes
+   only when every table covers it. Listings inside one folder are one step here (module Log pages them); what
    matters is the time between the folders.
 
    The reader lists transactions/, then each table, and lists again until each transaction is in all tables
@@ -39,7 +39,7 @@ Collect(n) ==
     /\ files' = files \ {n}
     /\ UNCHANGED <<landed, covered, step, seen, must>>
 
-(* Steps of a pass: 0 is idle, 1 lists transactions/, then one per table; with the bug, the other way round. *)
+(* Steps of a pass: 0 is idle, 1 lists transactions/, then one per table; one bug turns that round. *)
 Passes == TableCount + 1
 Done == Passes + 2
 Table(i) == IF Bug = "tables before transactions" THEN i ELSE i - 1

@@ -1,0 +1,82 @@
+"""Every theorem that the code names exists, in Coq, with a proof that ends in Qed. Needs no Coq."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from proofs import coq_runner, tla_runner
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMED = re.compile(r"Theorem:\s+`(\w+)`", re.IGNORECASE)
+
+
+def docstrings() -> list[tuple[str, str]]:
+    """(where, text) of every docstring in the library."""
+    found = []
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for path in sorted((ROOT / "src" / "crdtcat").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, documented) and (text := ast.get_docstring(node)):
+                name = getattr(node, "name", "module")
+                found.append((f"{path.relative_to(ROOT / 'src')}::{name}", text))
+    return found
+
+
+REFERENCES = [(where, name) for where, text in docstrings() for name in NAMED.findall(text)]
+
+
+@pytest.mark.parametrize(("where", "name"), REFERENCES, ids=[f"{where}-{name}" for where, name in REFERENCES])
+def test_named_theorem_is_proved(where: str, name: str) -> None:
+    assert name in coq_runner.proved_theorems(), f"{where} names `{name}`, which proofs/coq does not prove"
+
+
+def test_references_are_found() -> None:
+    assert "hlc_tick_monotone" in {name for _, name in REFERENCES}
+
+
+def test_promised_theorems_are_proved() -> None:
+    assert set(coq_runner.REQUIRED) <= coq_runner.proved_theorems().keys()
+
+
+def test_nothing_is_assumed() -> None:
+    for path in coq_runner.COQ.glob("*.v"):
+        assert coq_runner.ASSUMING.search(coq_runner.without_comments(path.read_text())) is None, path.name
+
+
+def test_known_mistakes_have_configurations() -> None:
+    names = {one.name for one in tla_runner.configurations()}
+    assert {f"{mistake}_bug" for mistake in tla_runner.KNOWN_MISTAKES} <= names
+
+
+def test_comments_and_unproved_theorems_do_not_count() -> None:
+    text = (
+        "(* Theorem a : True. (* x *) Qed. *) Theorem b : P. Admitted. Theorem c : True. Proof. exact I. Qed."
+    )
+    assert coq_runner.theorems(text) == {"b": False, "c": True}
+
+
+def test_only_the_promised_outcome_counts() -> None:
+    bug = tla_runner.Configuration("Log_x_bug", ("Inv",))
+    sound = tla_runner.Configuration("Log_x", ("Inv",))
+    passes = "No error has been found.\n9 distinct states found, 0 states left on queue."
+    fails = "Error: Invariant Inv is violated.\nState 2: <"
+    assert tla_runner.judge(bug, fails)[0]
+    assert not tla_runner.judge(bug, "Error: Invariant Other is violated.")[0]
+    assert not tla_runner.judge(bug, passes)[0]
+    assert not tla_runner.judge(sound, fails)[0]
+    assert not tla_runner.judge(sound, "java.lang.OutOfMemoryError")[0]
+    assert tla_runner.judge(sound, passes)[0]
+
+
+def test_readme_names_only_what_exists() -> None:
+    text = (ROOT / "proofs" / "README.md").read_text()
+    known = coq_runner.proved_theorems().keys() | {one.name for one in tla_runner.configurations()}
+    known |= {path.stem for path in tla_runner.TLA.glob("*.tla")}
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ") and line.count("|") == 5]
+    named = {name for row in rows[2:] for name in re.findall(r"`(\w+)`", row[2])}
+    assert named, "the table of claims was not found"
+    assert named <= known, f"README names {sorted(named - known)}"
