@@ -14,7 +14,8 @@ Decisions:
 - A drop ends, for each instance it names, every definition and every data version in its clock. What it had
   not seen keeps the instance alive: data still shows, and so does a concurrent definition.
 - A cell is looked for per instance first (greatest stamp), then left out if its author's use was ended, then
-  the greatest stamp among the instances of the name wins, then read as null if its type does not fit.
+  the greatest stamp among the instances of the name wins (of two that one version wrote, the later born,
+  then the greater name at birth), then read as null if its type does not fit.
 - Columns are ordered by the greatest standing `order`, then by birth: declared ones first, then by the id of
   the version that defined or first used them.
 """
@@ -57,14 +58,14 @@ class Schema:
         return {shown.name: self._value(shown, cells) for shown in self.columns}
 
     def _value(self, shown: VisibleColumn, cells: Cells) -> Any:
-        held: list[Cell] = [
-            cells[instance]
+        held: list[tuple[Cell, Instance]] = [
+            (cells[instance], instance)
             for instance in shown.instances
             if instance in cells and not ended(self._view, instance, cells[instance].stamp[0])
         ]
         if not held:
             return None
-        winner = max(held, key=lambda cell: cell.stamp)
+        winner, _ = max(held, key=lambda found: (found[0].stamp, found[1][1], found[1][0]))
         return winner.value if self._settings.widen(shown.type, winner.type) == shown.type else None
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +56,15 @@ class Column:
     instances: frozenset[ColumnId]
     definitions: tuple[DefinitionId, ...]
     position: float
+
+
+class Use(NamedTuple):
+    """A column used by versions that share a schema: the first of them, the field, its place, and all."""
+
+    version: int
+    place: int
+    field: StoredField
+    versions: Array
 
 
 class Columns:
@@ -153,16 +163,16 @@ class _Resolution:
             hidden[column] = hidden[column] | seen if column in hidden else seen
         return hidden
 
-    def _uses(self, standing: Array) -> dict[ColumnId, list[tuple[int, int, StoredField]]]:
-        """Per column, (first version using it under one schema, place, field), rising, without hidden use."""
-        uses: dict[ColumnId, list[tuple[int, int, StoredField]]] = {}
+    def _uses(self, standing: Array) -> dict[ColumnId, list[Use]]:
+        """Per column its uses, rising by first version, without those that a drop had seen."""
+        uses: dict[ColumnId, list[Use]] = {}
         for schema, versions in _schema_users(self.log, standing):
             for place, field in enumerate(decode_schema(self.log.schemas[schema], "schema")):
                 shown = versions
                 if field.column in self.hidden:
                     shown = versions[~self.hidden[field.column][versions]]
                 if len(shown):
-                    uses.setdefault(field.column, []).append((int(shown[0]), place, field))
+                    uses.setdefault(field.column, []).append(Use(int(shown[0]), place, field, shown))
         return {column: sorted(found, key=lambda use: use[:2]) for column, found in uses.items()}
 
     def _live_definitions(self) -> dict[ColumnId, list[DefinitionId]]:
@@ -234,19 +244,20 @@ class _Resolution:
 
     def _used_column(self, name: str, instances: set[ColumnId]) -> Column:
         uses = sorted((use for column in instances for use in self.uses[column]), key=lambda use: use[:2])
-        _, _, field = uses[0]
+        field = uses[0].field
         type, nullable = decode_type(field.type), field.nullable
-        for _, _, other in uses[1:]:
-            wider = widen(type, decode_type(other.type))
+        for use in uses[1:]:
+            wider = widen(type, decode_type(use.field.type))
             type = type if wider is None else wider
-            nullable = nullable or other.nullable
+            nullable = nullable or use.field.nullable
         return Column(name, type, nullable, frozenset(instances), (), 0.0)
 
     def _list_survivor(self, column: ColumnId, name: str) -> None:
         at = max(at for at, dropped in self.drops if dropped == column)
-        unaware = [version for version, _, _ in self.uses.get(column, ()) if not self.clocks.saw(version, at)]
-        if unaware:  # a restore that brings a column back knowingly is no conflict
-            dropper, writer = self.log.id_at(at), self.log.id_at(unaware[0])
+        users = sorted(version for use in self.uses.get(column, ()) for version in use.versions.tolist())
+        unaware = next((version for version in users if not self.clocks.saw(version, at)), None)
+        if unaware is not None:  # a restore that brings a column back knowingly is no conflict
+            dropper, writer = self.log.id_at(at), self.log.id_at(unaware)
             message = (
                 f"column {name!r} was dropped by {dropper} while {writer} wrote to it; its values are shown"
             )
@@ -255,14 +266,17 @@ class _Resolution:
     def _list_misfits(self, columns: Columns) -> None:
         for column in columns.all:
             for instance in column.instances:
-                for version, _, field in self.uses.get(instance, ()):
-                    if columns.fits(field, column):
-                        continue
-                    id = self.log.id_at(version)
-                    stored = decode_type(field.type)
-                    message = f"column {column.name!r} holds {column.type}; {id} wrote {stored}, read as null"
-                    winner = _author(column.definitions[-1]) if column.definitions else None
-                    self.conflicts.append(Conflict("misfit", column.name, winner, id, message))
+                for use in self.uses.get(instance, ()):
+                    if not columns.fits(use.field, column):
+                        self._list_misfit(column, use)
+
+    def _list_misfit(self, column: Column, use: Use) -> None:
+        stored = decode_type(use.field.type)
+        winner = _author(column.definitions[-1]) if column.definitions else None
+        for version in use.versions.tolist():
+            id = self.log.id_at(version)
+            message = f"column {column.name!r} holds {column.type}; {id} wrote {stored}, read as null"
+            self.conflicts.append(Conflict("misfit", column.name, winner, id, message))
 
 
 def _schema_users(log: Log, standing: Array) -> Iterator[tuple[int, Array]]:
@@ -277,9 +291,7 @@ def _schema_users(log: Log, standing: Array) -> Iterator[tuple[int, Array]]:
             yield schema, versions
 
 
-def _with_positions(
-    columns: Sequence[Column], uses: Mapping[ColumnId, Sequence[tuple[int, int, StoredField]]]
-) -> list[Column]:
+def _with_positions(columns: Sequence[Column], uses: Mapping[ColumnId, Sequence[Use]]) -> list[Column]:
     """Columns nobody defined stand as their first user had them, later-used ones after earlier ones."""
 
     def first_use(column: Column) -> tuple[int, int]:
