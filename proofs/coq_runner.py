@@ -52,6 +52,8 @@ REQUIRED = (
     "overlap_exact",
     "sweep_exact",
     "disjoint_writes_commute",
+    "deletion_happens",
+    "compaction_happens",
 )
 """What the README promises. Other theorems may come and go; these may not go."""
 

@@ -72,11 +72,27 @@ def test_only_the_promised_outcome_counts() -> None:
     assert tla_runner.judge(sound, passes)[0]
 
 
-def test_readme_names_only_what_exists() -> None:
+def claims() -> list[list[str]]:
+    """The README's table: claim, theorem or model, Python, test."""
     text = (ROOT / "proofs" / "README.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    assert [len(row) for row in rows] == [4] * len(rows)
+    return rows[1:]
+
+
+def test_readme_names_only_what_exists() -> None:
     known = coq_runner.proved_theorems().keys() | {one.name for one in tla_runner.configurations()}
-    known |= {path.stem for path in tla_runner.TLA.glob("*.tla")}
-    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ") and line.count("|") == 5]
-    named = {name for row in rows[2:] for name in re.findall(r"`(\w+)`", row[2])}
-    assert named, "the table of claims was not found"
+    named = {name for row in claims() for name in re.findall(r"`(\w+)`", row[1])}
     assert named <= known, f"README names {sorted(named - known)}"
+    assert set(coq_runner.REQUIRED) <= named, f"no claim for {sorted(set(coq_runner.REQUIRED) - named)}"
+    mistakes = {f"{mistake}_bug" for mistake in tla_runner.KNOWN_MISTAKES}
+    assert mistakes <= named, f"no claim for {sorted(mistakes - named)}"
+
+
+def test_readme_points_to_tests_and_modules_that_exist() -> None:
+    for _, _, modules, tests in claims():
+        for test in re.findall(r"tests/[\w/]+\.py", tests):
+            assert (ROOT / test).is_file(), test
+        for module in re.findall(r"`([\w.]+)`", modules):
+            path = ROOT / "src" / "crdtcat" / module.replace(".", "/")
+            assert path.is_dir() or path.with_suffix(".py").is_file(), module
