@@ -23,7 +23,7 @@ from crdtcat.format.settings import Settings, decode_settings, dropped_name, log
 from crdtcat.format.version import OPERATIONS, pack, unpack
 from crdtcat.head import Head, Version
 from crdtcat.head.version import time_range
-from crdtcat.log import State
+from crdtcat.log import State, Summary
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
 from crdtcat.store import Missing, Store
@@ -66,10 +66,11 @@ class Session:
         self._lock = threading.Lock()
         self._state = State(self.folder)
         self._head: Head | None = None
+        self.summaries: dict[str, Summary] = {}
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        left_behind = ("clock", "writer", "_lock", "_state", "_head", "last_fit")
+        left_behind = ("clock", "writer", "_lock", "_state", "_head", "last_fit", "summaries")
         return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.errors import Corrupt
-from crdtcat.format.frame import HEADER_BYTES
 from crdtcat.format.version import pack, unpack
 
 ALIGNMENT: Final = 64
@@ -40,8 +39,11 @@ def blobs(values: Any) -> pa.LargeBinaryArray:
     return pa.array(values, type=pa.large_binary())
 
 
-def encode_sections(meta: Any, columns: Mapping[str, Column]) -> bytes:
-    """All columns, with `meta`, in one buffer. Equal values give equal bytes. Cost: one copy."""
+def encode_sections(meta: Any, columns: Mapping[str, Column], at: int) -> bytes:
+    """All columns, with `meta`, in one buffer that will stand at byte `at` of a file. Cost: one copy.
+
+    Equal values give equal bytes.
+    """
     arrays = _flatten(columns)
     listed: list[list[Any]] = []
     offset = 0
@@ -49,7 +51,7 @@ def encode_sections(meta: Any, columns: Mapping[str, Column]) -> bytes:
         listed.append([name, array.dtype.str.replace("|", "<"), list(array.shape), offset, array.nbytes])
         offset = _aligned(offset + array.nbytes)
     directory = pack({"meta": meta, "arrays": listed})
-    start = _start(len(directory))
+    start = _start(len(directory), at)
     out = bytearray(start + offset)
     out[:4] = len(directory).to_bytes(4, "big")
     out[4 : 4 + len(directory)] = directory
@@ -58,7 +60,7 @@ def encode_sections(meta: Any, columns: Mapping[str, Column]) -> bytes:
     return bytes(out)
 
 
-def decode_sections(data: memoryview, name: str) -> tuple[Any, dict[str, Column]]:
+def decode_sections(data: memoryview, at: int, name: str) -> tuple[Any, dict[str, Column]]:
     """The inverse, without copying the arrays. Raises `Corrupt` where directory and bytes do not fit."""
     if len(data) < 4:
         raise Corrupt(name, "no section directory")
@@ -66,7 +68,7 @@ def decode_sections(data: memoryview, name: str) -> tuple[Any, dict[str, Column]
     if 4 + length > len(data):
         raise Corrupt(name, "the section directory runs past the end")
     directory = unpack(data[4 : 4 + length], name)
-    start = _start(length)
+    start = _start(length, at)
     arrays: dict[str, Array] = {}
     try:
         for title, code, shape, offset, size in directory["arrays"]:
@@ -85,9 +87,9 @@ def _aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
-def _start(directory_bytes: int) -> int:
-    """Where the arrays begin: the frame's header stands before this buffer."""
-    return _aligned(HEADER_BYTES + 4 + directory_bytes) - HEADER_BYTES
+def _start(directory_bytes: int, at: int) -> int:
+    """Where the arrays begin in this buffer, which stands at byte `at` of the file."""
+    return _aligned(at + 4 + directory_bytes) - at
 
 
 def _product(shape: list[Any]) -> int:

@@ -3,7 +3,7 @@
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.join import join, select
 from crdtcat.log.log import Log, empty_log
-from crdtcat.log.serialize import Bundle, decode_bundle, encode_bundle
+from crdtcat.log.serialize import Bundle, Summary, decode_bundle, encode_bundle, read_summary
 from crdtcat.log.state import State
 
 __all__ = [
@@ -11,9 +11,11 @@ __all__ = [
     "Log",
     "LogBuilder",
     "State",
+    "Summary",
     "decode_bundle",
     "empty_log",
     "encode_bundle",
     "join",
+    "read_summary",
     "select",
 ]

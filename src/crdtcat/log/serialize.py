@@ -3,6 +3,17 @@
 A bundle is a log with every chunk in a segment, plus its coverage, which is exactly its ids, plus the names
 of the bundles it takes the place of. It decodes to the join of exactly what it covers (theorem:
 `bundle_decodes_to_join`).
+
+The body begins with a summary, so that the first few kilobytes tell what a bundle is about: how many
+versions, the first and the last, and what it replaces. It has a checksum of its own, because whoever reads
+only the beginning cannot check the trailer. A summary chooses work; it never proves anything.
+
+::
+
+    0     4   length s of the summary, big-endian
+    4     s   MessagePack: [versions, first id or nil, last id or nil, names replaced]
+    4+s   16  the first 16 bytes of the BLAKE3 of the summary
+    20+s      sections, see crdtcat.format.sections
 """
 
 from __future__ import annotations
@@ -12,11 +23,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from blake3 import blake3
 
 from crdtcat.errors import Corrupt
-from crdtcat.format.frame import seal, unseal
+from crdtcat.format.frame import HEADER_BYTES, seal, unseal
 from crdtcat.format.sections import decode_sections, encode_sections
-from crdtcat.format.version import OPERATIONS, require_features
+from crdtcat.format.version import OPERATIONS, pack, require_features, unpack
 from crdtcat.log.log import ID, Log
 from crdtcat.log.statistics import from_sections, to_sections
 
@@ -66,12 +78,43 @@ def encode_bundle(log: Log, folder: str, replaces: Sequence[str] = ()) -> bytes:
     columns |= statistics
     meta = {
         "l": folder,
-        "replaces": sorted(replaces),
         "schemas": list(log.schemas),
         "partitions": list(log.partitions),
         "statistics": [list(column) for column in listed],
     }
-    return seal(b"B", encode_sections(meta, columns))
+    ends = [log.id_at(0).to_bytes(), log.id_at(len(log) - 1).to_bytes()] if len(log) else [None, None]
+    summary = pack([len(log), *ends, sorted(replaces)])
+    before = b"".join((len(summary).to_bytes(4, "big"), summary, blake3(summary).digest(length=16)))
+    return seal(b"B", before + encode_sections(meta, columns, HEADER_BYTES + len(before)))
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the beginning of a bundle says about it."""
+
+    versions: int
+    first: bytes
+    last: bytes
+    replaces: frozenset[str]
+    bytes: int = 0
+
+
+def read_summary(data: bytes | memoryview, name: str) -> Summary:
+    """The summary at the beginning of a bundle, of which `data` may be only the first part.
+
+    Raises:
+        Corrupt: damaged, or `data` ends before the summary does.
+    """
+    view = memoryview(data)[HEADER_BYTES:]
+    length = int.from_bytes(view[:4], "big")
+    packed, check = view[4 : 4 + length], view[4 + length : 20 + length]
+    if len(check) != 16 or blake3(packed).digest(length=16) != check:
+        raise Corrupt(name, "the bundle's summary is damaged or cut off")
+    try:
+        versions, first, last, replaces = unpack(packed, name)
+        return Summary(int(versions), first or b"", last or b"", frozenset(replaces), 20 + length)
+    except (TypeError, ValueError) as error:
+        raise Corrupt(name, f"malformed summary: {error}") from error
 
 
 def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
@@ -81,7 +124,9 @@ def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
         Corrupt: damaged, or a column that breaks a rule of the format.
         UnsupportedFormat: written by a newer release.
     """
-    meta, columns = decode_sections(unseal(b"B", data, name), name)
+    body = unseal(b"B", data, name)
+    summary = read_summary(data, name)
+    meta, columns = decode_sections(body[summary.bytes :], HEADER_BYTES + summary.bytes, name)
     try:
         require_features(meta.get("!"), name)
         if meta["l"] != folder:
@@ -98,7 +143,7 @@ def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
             **{title: columns[title] for title in _BLOBS},
         )
         _check(log, name)
-        return Bundle(log, frozenset(meta["replaces"]))
+        return Bundle(log, summary.replaces)
     except Corrupt:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:

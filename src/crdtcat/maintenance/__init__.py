@@ -1,6 +1,7 @@
 """Upkeep: bundling and collecting the log. Never fails a writer, never changes a value, needs no lock."""
 
-from crdtcat.maintenance.checkpoint import CheckpointResult, checkpoint
+from crdtcat.maintenance.bundling import CheckpointResult
+from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.collect import CollectResult, collect_log
 from crdtcat.maintenance.upkeep import upkeep
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crdtcat.drive import run
-from crdtcat.protocol import Collector, is_bundle
+from crdtcat.drive import run, store_now_ms
+from crdtcat.log import State, Summary
+from crdtcat.log.state import ids_of
+from crdtcat.maintenance.checkpoint import checkpoint
+from crdtcat.maintenance.summaries import summaries_of
+from crdtcat.protocol import Collector, Object, bundle_rank, is_bundle, is_version
 from crdtcat.session import Session
 
 
@@ -36,18 +41,52 @@ class CollectResult:
 def collect_log(session: Session) -> CollectResult:
     """Delete what bundles older than the grace period cover.
 
-    Costs a refresh, one GET per old bundle, one GET per file deleted (it is merged before it goes), and one
-    DELETE per 256. Safe beside any number of readers, writers, bundlers and collectors.
+    Costs one LIST page per 1,000 files, one small GET per bundle not seen before, one GET per old bundle that
+    covers something listed, one GET per file deleted (it is merged before it goes), and one DELETE per 256.
+    Versions that slipped past every bundle are bundled first. Safe beside any number of readers, writers,
+    bundlers and collectors.
     """
     began = time.monotonic()
-    reader = session.refresh()
+    listing = tuple(
+        Object(item.name, item.size, item.modified_ms) for item in session.store.list(session.folder)
+    )
+    now_ms = store_now_ms(session.store)
     grace_ms = int(session.options.grace_seconds * 1000)
-    step = run(Collector(reader.state, reader.listing, reader.now_ms, grace_ms), session.store)
-    bundles = sum(map(is_bundle, step.deleted))
-    in_log = sum(item.name.startswith(session.folder) for item in reader.listing)
+    summaries = summaries_of(session, [item.name for item in listing if is_bundle(item.name)])
+    useful = _useful(listing, summaries, now_ms - grace_ms)
+    step = run(Collector(State(session.folder), listing, now_ms, grace_ms, bundles=useful), session.store)
+    deleted = set(step.deleted)
+    if any(
+        is_version(item.name) and item.name not in deleted and now_ms - item.modified_ms > 2 * grace_ms
+        for item in listing
+    ):
+        checkpoint(session)
+    bundles = sum(map(is_bundle, deleted))
     return CollectResult(
-        versions=len(step.deleted) - bundles,
+        versions=len(deleted) - bundles,
         bundles=bundles,
-        kept=in_log - len(step.deleted),
+        kept=len(listing) - len(deleted),
         seconds=time.monotonic() - began,
     )
+
+
+def _useful(listing: Sequence[Object], summaries: Mapping[str, Summary], old_ms: int) -> tuple[str, ...]:
+    """Old bundles that may cover something still listed, the highest rank first.
+
+    A summary only chooses what is worth a read; the collector reads each bundle back before it trusts it.
+    """
+    names = [item.name for item in listing]
+    ids = sorted(bytes(row) for row in ids_of([name for name in names if is_version(name)]).view("V36"))
+    ranks = [bundle_rank(name) for name in names if is_bundle(name)]
+    chosen = []
+    for item in listing:
+        if not is_bundle(item.name) or item.modified_ms > old_ms:
+            continue
+        summary = summaries.get(item.name)
+        if (
+            summary is None
+            or any(summary.first <= id <= summary.last for id in ids)
+            or min(ranks) < bundle_rank(item.name)
+        ):
+            chosen.append(item.name)
+    return tuple(sorted(chosen, key=bundle_rank, reverse=True))

@@ -1,35 +1,104 @@
-"""Upkeep without talking: who bundles is decided by the version id itself.
+"""Upkeep without talking: who bundles what is decided by the version ids themselves.
 
-After its commit a writer looks at the digest in its new version's id. One in `bundle_every` is a multiple of
-it: that writer bundles what is waiting, and collects. Everybody can tell who was chosen, nobody has to ask,
-and if the chosen one dies the next one does the work.
+After its commit a writer looks at the digest in its new version's id. One in `bundle_every` is *chosen*.
+Chosen versions cut the log, in id order, into blocks: a chosen writer bundles the versions after the chosen
+one before it, up to its own. Everybody can tell the blocks apart by names alone, so writers chosen at the
+same time do different work, and none needs to know more of the log than a listing and the summaries of bundles:
+what upkeep costs follows what is new, not how large the table is.
+
+Blocks whose writer died, or does no upkeep, are picked up by a later one once they are old. Versions that
+arrive late into a block that was bundled already are found by `checkpoint` and by collection.
 """
 
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from crdtcat.clock import VersionId
+from crdtcat.drive import store_now_ms
 from crdtcat.errors import CrdtcatError
-from crdtcat.maintenance.checkpoint import checkpoint
+from crdtcat.log import State, Summary
+from crdtcat.log.state import ids_of
+from crdtcat.maintenance.bundling import (
+    INLINE_BYTES_AT_ONCE,
+    CheckpointResult,
+    live_bundles,
+    publish_bundle,
+    taken_in,
+)
 from crdtcat.maintenance.collect import collect_log
+from crdtcat.maintenance.summaries import summaries_of
+from crdtcat.protocol import is_bundle, is_version
 from crdtcat.session import Session
+from crdtcat.store import ObjectInfo
 
+ABANDONED_MS: Final = 60_000  # a block this old is nobody's any more
 COLLECT_EVERY: Final = 8  # bundlings to a collection
 
 logger = logging.getLogger("crdtcat")
 
 
 def upkeep(session: Session, id: VersionId) -> None:
-    """Bundle, and now and then collect, if this version is one of those that do. Never fails the commit."""
+    """Bundle its block, and now and then collect, if this version is chosen. Never fails the commit."""
     every = session.options.bundle_every
-    draw = int.from_bytes(id.digest[:8], "big")
-    if not session.options.upkeep or draw % every:
+    if not session.options.upkeep or not _chosen(id.digest, every):
         return
     try:
-        checkpoint(session, at_least=every // 2)
-        if draw // every % COLLECT_EVERY == 0:
+        bundle_block(session, id)
+        if int.from_bytes(id.digest[8:], "big") % COLLECT_EVERY == 0:
             collect_log(session)
     except CrdtcatError as error:
         logger.warning("upkeep of %s is put off to another commit: %s", session.folder, error)
+
+
+def _chosen(digest: bytes, every: int) -> bool:
+    return int.from_bytes(digest[:8], "big") % every == 0
+
+
+def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
+    """Bundle the block that ends with a chosen version, with what smaller bundles there are.
+
+    Costs one LIST page per 1,000 files, one small GET per bundle not seen before, one GET per version of the
+    block and per bundle taken in, and 1 PUT, or 2 where rows were inlined.
+    """
+    began = time.monotonic()
+    listed = list(session.store.list(session.folder))
+    summaries = summaries_of(session, [item.name for item in listed if is_bundle(item.name)])
+    block = _block(listed, id, session.options.bundle_every, summaries.values(), store_now_ms(session.store))
+    if len(block) < session.options.bundle_every // 4:
+        return CheckpointResult(seconds=time.monotonic() - began)
+    live = live_bundles(summaries)
+    names = [*taken_in(live, len(block)), *block]
+    answers = session.store.get_many([(name, 0, None) for name in names])
+    # What is gone was collected, so a bundle of higher rank covers it: leave it to that one.
+    files = [(name, data) for name, data in zip(names, answers, strict=True) if data is not None]
+    taken = [name for name, _ in files if is_bundle(name)]
+    state = State(session.folder).joined(files)
+    known = {item.name for item in listed}
+    gone = {name for bundle in taken for name in (bundle, *live[bundle].replaces)}
+    result = publish_bundle(session, state.log, gone & known, taken)
+    return replace(result, newly_covered=len(files) - len(taken), seconds=time.monotonic() - began)
+
+
+def _block(
+    listed: Sequence[ObjectInfo], id: VersionId, every: int, summaries: Iterable[Summary], now_ms: int
+) -> list[str]:
+    """Version files to bundle: the block that ends with `id`, and older ones that were left behind."""
+    versions = [item for item in listed if is_version(item.name)]
+    ids = [bytes(row) for row in ids_of([item.name for item in versions]).view("V36")]
+    own = id.to_bytes()
+    before = max((other for other in ids if other < own and _chosen(other[20:], every)), default=b"")
+    ranges = [(summary.first, summary.last) for summary in summaries]
+    block, size = [], 0
+    for item, other in zip(versions, ids, strict=True):
+        if other > own:
+            continue
+        left_behind = now_ms - item.modified_ms > ABANDONED_MS and not any(a <= other <= b for a, b in ranges)
+        if (other > before or left_behind) and size + item.size <= INLINE_BYTES_AT_ONCE:
+            block.append(item.name)
+            size += item.size
+    return block
