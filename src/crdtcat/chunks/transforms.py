@@ -198,6 +198,8 @@ def _truncated_bounds(value: Any, argument: int, t: pa.DataType) -> tuple[Any, A
     prefix = value.encode() if isinstance(value, str) else value
     if len(value) < argument:
         return prefix, prefix
+    if isinstance(value, str):
+        return prefix, prefix + b"\xff"  # no UTF-8 has this byte: it is above every continuation
     kept = prefix.rstrip(b"\xff")
     return prefix, kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from crdtcat.errors import Corrupt, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER
+from crdtcat.format.sealed_json import seal_json, unseal_json
 
 MARKER_NAME: Final = "crdtcat.json"
 MARKER: Final = b'{"crdtcat":{"format":1}}\n'
@@ -29,8 +30,13 @@ class ColumnSetting(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    type: Any = Field(description="type code, see docs/format.md")
+    type: Any = Field(description="type code, see docs/format.md; bytes in it are {'hex': text}")
     nullable: bool = True
+
+    @field_validator("type", mode="before")
+    @classmethod
+    def _plain(cls, code: Any) -> Any:
+        return _text_as_bytes(code)
 
 
 class Settings(BaseModel):
@@ -48,7 +54,20 @@ class Settings(BaseModel):
 
     def encode(self) -> bytes:
         """The file's bytes: equal settings, equal bytes."""
-        return json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":")).encode() + b"\n"
+        return seal_json(json.loads(json.dumps(self.model_dump(), default=_bytes_as_text)))
+
+
+def _bytes_as_text(value: Any) -> dict[str, str]:
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    raise TypeError(f"{type(value).__name__} cannot be a part of settings")
+
+
+def _text_as_bytes(code: Any) -> Any:
+    """A type code as it was: JSON has no bytes, and extension types carry some."""
+    if isinstance(code, dict):
+        return bytes.fromhex(code["hex"])
+    return [_text_as_bytes(item) for item in code] if isinstance(code, list | tuple) else code
 
 
 def settings_name(table: str) -> str:
@@ -68,18 +87,10 @@ def dropped_name(folder: str) -> str:
 
 def decode_settings(data: bytes, name: str) -> Settings:
     """The settings in a file. Raises `Corrupt` or, for a newer format, `UnsupportedFormat`."""
+    content = unseal_json(data, name)
     try:
-        content = json.loads(data)
-        if (
-            isinstance(content, dict)
-            and isinstance(content.get("format"), int)
-            and content["format"] > FORMAT_NUMBER
-        ):
-            raise UnsupportedFormat(
-                f"{name}: format {content['format']}, and this release reads {FORMAT_NUMBER}; upgrade crdtcat"
-            )
         return Settings.model_validate(content)
-    except (ValueError, ValidationError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(name, f"not valid settings: {error}") from error
 
 
@@ -89,7 +100,7 @@ def check_marker(data: bytes) -> None:
         return
     try:
         number = json.loads(data)["crdtcat"]["format"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Corrupt(MARKER_NAME, "not a crdtcat catalog marker") from error
     if number != FORMAT_NUMBER:
         raise UnsupportedFormat(f"{MARKER_NAME}: catalog format {number}; upgrade crdtcat to read it")

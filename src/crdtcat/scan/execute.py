@@ -171,7 +171,8 @@ class Execution:
         table = pa.Table.from_arrays(arrays, names=[column.name for column, _ in sources])
         if self._plan.filter is not None and not whole:
             table = table.filter(self._plan.filter.expression)
-        return table.select([column.name for column in self._plan.columns]).cast(self._plan.schema)
+        shown = table.columns[: len(self._plan.columns)]  # a plan needs what it shows, then the filter's own
+        return pa.Table.from_arrays(shown, schema=self._plan.schema)
 
 
 def _shown_column(column: Column, field: StoredField | None, stored: pa.Table) -> pa.ChunkedArray:

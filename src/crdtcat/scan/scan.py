@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache
+from crdtcat.chunks.types import from_storage, storage_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head, Snapshot
 from crdtcat.scan.execute import Execution
@@ -60,7 +61,7 @@ class Scan:
     def to_table(self) -> pa.Table:
         """All rows as one Arrow table."""
         tables = list(self.tables())
-        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+        return pa.concat_tables(tables) if tables else _no_rows(self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream of record batches, in bounded memory."""
@@ -154,3 +155,9 @@ class Scan:
     def _check_columns(self) -> None:
         if not self.plan.head.columns.all and len(self.plan.chunks):
             raise InvalidArgument(f"table {self.plan.head.table!r} shows no columns: all were dropped")
+
+
+def _no_rows(schema: pa.Schema) -> pa.Table:
+    """A table without rows; by way of storage types, since pyarrow cannot make every type from nothing."""
+    empty = [from_storage(pa.nulls(0, storage_type(item.type)), item.type, item.name) for item in schema]
+    return pa.Table.from_arrays(empty, schema=schema)
