@@ -25,9 +25,10 @@ def delayed(endpoint: str, delay_seconds: float = 0.020) -> Iterator[str]:
     async def serve() -> None:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             far_reader, far_writer = await asyncio.open_connection(target.hostname, target.port)
-            await asyncio.gather(
-                _carry(reader, far_writer, delay_seconds), _carry(far_reader, writer, delay_seconds)
-            )
+            with suppress(asyncio.CancelledError):
+                await asyncio.gather(
+                    _carry(reader, far_writer, delay_seconds), _carry(far_reader, writer, delay_seconds)
+                )
 
         server = await asyncio.start_server(handle, "127.0.0.1", 0)
         ports.append(server.sockets[0].getsockname()[1])
@@ -39,6 +40,8 @@ def delayed(endpoint: str, delay_seconds: float = 0.020) -> Iterator[str]:
         asyncio.set_event_loop(loop)
         with suppress(asyncio.CancelledError):
             loop.run_until_complete(serve())
+        loop.run_until_complete(asyncio.sleep(0.1))
+        loop.close()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -46,8 +49,16 @@ def delayed(endpoint: str, delay_seconds: float = 0.020) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{ports[0]}"
     finally:
-        loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop)
         thread.join(5)
+
+
+async def _cancel_all() -> None:
+    """End every connection, and wait until each has ended."""
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay: float) -> None:

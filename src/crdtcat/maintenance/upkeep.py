@@ -3,8 +3,8 @@
 After its commit a writer looks at the digest in its new version's id. One in `bundle_every` is *chosen*.
 Chosen versions cut the log, in id order, into blocks: a chosen writer bundles the versions after the chosen
 one before it, up to its own. Everybody can tell the blocks apart by names alone, so writers chosen at the
-same time do different work, and none needs to know more of the log than a listing and the summaries of bundles:
-what upkeep costs follows what is new, not how large the table is.
+same time do different work, and none needs to know more of the log than a listing and the summaries of
+bundles: what upkeep costs follows what is new, not how large the table is.
 
 Blocks whose writer died, or does no upkeep, are picked up by a later one once they are old. Versions that
 arrive late into a block that was bundled already are found by `checkpoint` and by collection.
