@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import random
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -29,10 +30,11 @@ def say(title: str, *lines: str) -> None:
         print(f"  {line}")
 
 
-def write(url: str, number: int, start: object) -> None:
+def write(url: str, number: int, start: threading.Barrier) -> None:
     """One writer process: its own handle, its own identity, nobody to ask."""
-    start.wait()  # type: ignore[attr-defined]
     catalog = Catalog(url, grace_seconds=0)
+    catalog.table("sales")
+    start.wait()
     chance = random.Random(number)
     for commit in range(COMMITS):
         rows = {
@@ -47,13 +49,12 @@ def write(url: str, number: int, start: object) -> None:
 def commit_from_many_processes(url: str) -> float:
     """Start all writers at the same moment; return how long they took together."""
     context = multiprocessing.get_context("spawn")
-    start = context.Event()
+    start = context.Barrier(WRITERS + 1)  # once every interpreter is up, all begin at the same moment
     processes = [context.Process(target=write, args=(url, number, start)) for number in range(WRITERS)]
     for process in processes:
         process.start()
-    time.sleep(2)  # let every interpreter start, so that the commits really meet
+    start.wait()
     began = time.monotonic()
-    start.set()
     for process in processes:
         process.join()
         if process.exitcode:
