@@ -1,38 +1,21 @@
-"""The columns of a head: which there are, what they are called, what they hold, where their values are.
+"""The columns of a head, as values: which there are, what they hold, where a chunk has them.
 
-Theory. A column instance is `(name at birth, version that added it)`. Definitions of an instance form a
-multi-value register: each names the definitions its author had seen, which it ends; the ones left over are
-concurrent. What a table shows is one column per *display name*, made of every live instance of that name, so
-two people who add a column of the same name at the same time get one column with both their values.
-
-- type: the greatest definition left over, widened by the others in falling order where a lossless type
-  exists; the rest are listed as conflicts;
-- columns nobody defined, only used (blind commits into a table without a declared schema), take the type of
-  the smallest version that used them, widened by later ones in rising order. Use never redefines a defined
-  column: a writer that could not know its type cannot change it for everybody;
-- a drop ends the definitions and the values its author had seen; values of versions it had not seen go on
-  being shown;
-- values whose type does not fit are kept, listed, and read as null.
+How they follow from definitions, drops and use is in `crdtcat.head.resolve`. Reads nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.type_codes import decode_type
-from crdtcat.chunks.widen import is_lossless, widen
-from crdtcat.clock import ROOT, VersionId
-from crdtcat.format.ops import ColumnId, Definition, DefinitionId
+from crdtcat.chunks.widen import is_lossless
+from crdtcat.format.ops import ColumnId, DefinitionId
 from crdtcat.format.schema_code import StoredField, decode_schema
 from crdtcat.format.sections import Array
-from crdtcat.format.settings import Settings
-from crdtcat.head.clocks import Clocks, seen_by
 from crdtcat.head.conflicts import Conflict
 from crdtcat.log.log import Log
 
@@ -58,15 +41,6 @@ class Column:
     position: float
 
 
-class Use(NamedTuple):
-    """A column used by versions that share a schema: the first of them, the field, its place, and all."""
-
-    version: int
-    place: int
-    field: StoredField
-    versions: Array
-
-
 class Columns:
     """The resolved columns of one set of versions. Built by `resolve_columns`."""
 
@@ -83,6 +57,9 @@ class Columns:
         self.hidden = hidden
         self.conflicts = tuple(conflicts)
         self._fields: dict[int, tuple[StoredField, ...]] = {}
+
+    def __repr__(self) -> str:
+        return str(self.schema)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -111,199 +88,3 @@ class Columns:
     def fits(self, field: StoredField, column: Column) -> bool:
         """Whether the stored values can be read as the column's type."""
         return is_lossless(decode_type(field.type), column.type)
-
-
-def resolve_columns(
-    log: Log,
-    settings: Settings,
-    *,
-    standing: Array,
-    definitions: Mapping[DefinitionId, Definition],
-    drops: Sequence[tuple[int, ColumnId]],
-    clocks: Clocks,
-) -> Columns:
-    """Resolve the columns of a set of versions.
-
-    Args:
-        log: the versions.
-        settings: the table's settings; their columns are definitions by `ROOT`.
-        standing: per version, whether it counts.
-        definitions: every definition in a standing version.
-        drops: (index of the dropping version, column) for every drop in a standing version.
-        clocks: who had seen what.
-    """
-    return _Resolution(log, settings, standing, definitions, drops=drops, clocks=clocks).columns()
-
-
-class _Resolution:
-    def __init__(
-        self,
-        log: Log,
-        settings: Settings,
-        standing: Array,
-        definitions: Mapping[DefinitionId, Definition],
-        *,
-        drops: Sequence[tuple[int, ColumnId]],
-        clocks: Clocks,
-    ) -> None:
-        self.log, self.clocks, self.drops, self.standing = log, clocks, drops, standing
-        self.conflicts: list[Conflict] = []
-        declared = {
-            DefinitionId(ROOT, at): Definition(ColumnId(c.name), c.name, c.type, c.nullable, float(at))
-            for at, c in enumerate(settings.columns or ())
-        }
-        self.defined = {**declared, **definitions}
-        self.hidden = self._hidden()
-        self.uses = self._uses(standing)
-
-    def _hidden(self) -> dict[ColumnId, Array]:
-        hidden: dict[ColumnId, Array] = {}
-        for at, column in self.drops:
-            seen = seen_by(self.clocks.of(at), self.log)
-            hidden[column] = hidden[column] | seen if column in hidden else seen
-        return hidden
-
-    def _uses(self, standing: Array) -> dict[ColumnId, list[Use]]:
-        """Per column its uses, rising by first version, without those that a drop had seen."""
-        uses: dict[ColumnId, list[Use]] = {}
-        for schema, versions in _schema_users(self.log, standing):
-            for place, field in enumerate(decode_schema(self.log.schemas[schema], "schema")):
-                shown = versions
-                if field.column in self.hidden:
-                    shown = versions[~self.hidden[field.column][versions]]
-                if len(shown):
-                    uses.setdefault(field.column, []).append(Use(int(shown[0]), place, field, shown))
-        return {column: sorted(found, key=lambda use: use[:2]) for column, found in uses.items()}
-
-    def _live_definitions(self) -> dict[ColumnId, list[DefinitionId]]:
-        replaced = {old for definition in self.defined.values() for old in definition.replaces}
-        live: dict[ColumnId, list[DefinitionId]] = {}
-        for id in sorted(self.defined, reverse=True):
-            column = self.defined[id].column
-            if id not in replaced and not self._dropped(id, column):
-                live.setdefault(column, []).append(id)
-        return live
-
-    def _dropped(self, id: DefinitionId, column: ColumnId) -> bool:
-        return any(
-            dropped == column
-            and (id.version == ROOT or self.clocks.of(at).saw(id.version.writer, id.version.seq))
-            for at, dropped in self.drops
-        )
-
-    def columns(self) -> Columns:
-        live = self._live_definitions()
-        ended = {column for _, column in self.drops}
-        named: dict[str, set[ColumnId]] = {}
-        for column in live.keys() | self.uses.keys():
-            name = self.defined[live[column][0]].name if column in live else column.name
-            named.setdefault(name, set()).add(column)
-            if column in ended:
-                self._list_survivor(column, name)
-        built = [self._column(name, instances, live) for name, instances in named.items()]
-        built = _with_positions(built, self.uses)
-        resolved = Columns(self.log, built, self.hidden, ())
-        self._list_misfits(resolved)
-        if not all(column.nullable for column in built):
-            built = self._nullable_where_absent(resolved)
-        return Columns(self.log, built, self.hidden, sorted(self.conflicts, key=str))
-
-    def _nullable_where_absent(self, columns: Columns) -> list[Column]:
-        """A column may be null, whatever was declared, once a version stored rows without values for it."""
-        stored = np.unique(self.log.chunk_schema[self.standing[self.log.chunk_version]]).tolist()
-
-        def is_always_there(column: Column) -> bool:
-            fields = [columns.source(column, schema, 0) for schema in stored]
-            return not column.instances & self.hidden.keys() and all(
-                field is not None and not field.nullable and columns.fits(field, column) for field in fields
-            )
-
-        return [
-            column if column.nullable or is_always_there(column) else replace(column, nullable=True)
-            for column in columns.all
-        ]
-
-    def _column(
-        self, name: str, instances: set[ColumnId], live: Mapping[ColumnId, list[DefinitionId]]
-    ) -> Column:
-        ids = sorted((id for column in instances for id in live.get(column, ())), reverse=True)
-        if not ids:
-            return self._used_column(name, instances)
-        first = self.defined[ids[0]]
-        type = decode_type(first.type)
-        for id in ids[1:]:
-            other = self.defined[id]
-            wider = widen(type, decode_type(other.type))
-            if wider is None or (other.name != name and other.column in instances):
-                what = f"as {decode_type(other.type)}" if wider is None else f"to {other.name!r}"
-                message = f"column {name!r} was also defined {what} by {id.version}; {ids[0].version} counts"
-                self.conflicts.append(Conflict("column", name, _author(ids[0]), _author(id), message))
-            type = type if wider is None else wider
-        nullable = any(self.defined[id].nullable for id in ids)
-        return Column(name, type, nullable, frozenset(instances), tuple(sorted(ids)), first.position)
-
-    def _used_column(self, name: str, instances: set[ColumnId]) -> Column:
-        uses = sorted((use for column in instances for use in self.uses[column]), key=lambda use: use[:2])
-        field = uses[0].field
-        type, nullable = decode_type(field.type), field.nullable
-        for use in uses[1:]:
-            wider = widen(type, decode_type(use.field.type))
-            type = type if wider is None else wider
-            nullable = nullable or use.field.nullable
-        return Column(name, type, nullable, frozenset(instances), (), 0.0)
-
-    def _list_survivor(self, column: ColumnId, name: str) -> None:
-        at = max(at for at, dropped in self.drops if dropped == column)
-        users = sorted(version for use in self.uses.get(column, ()) for version in use.versions.tolist())
-        unaware = next((version for version in users if not self.clocks.saw(version, at)), None)
-        if unaware is not None:  # a restore that brings a column back knowingly is no conflict
-            dropper, writer = self.log.id_at(at), self.log.id_at(unaware)
-            message = (
-                f"column {name!r} was dropped by {dropper} while {writer} wrote to it; its values are shown"
-            )
-            self.conflicts.append(Conflict("drop", name, writer, dropper, message))
-
-    def _list_misfits(self, columns: Columns) -> None:
-        for column in columns.all:
-            for instance in column.instances:
-                for use in self.uses.get(instance, ()):
-                    if not columns.fits(use.field, column):
-                        self._list_misfit(column, use)
-
-    def _list_misfit(self, column: Column, use: Use) -> None:
-        stored = decode_type(use.field.type)
-        winner = _author(column.definitions[-1]) if column.definitions else None
-        for version in use.versions.tolist():
-            id = self.log.id_at(version)
-            message = f"column {column.name!r} holds {column.type}; {id} wrote {stored}, read as null"
-            self.conflicts.append(Conflict("misfit", column.name, winner, id, message))
-
-
-def _schema_users(log: Log, standing: Array) -> Iterator[tuple[int, Array]]:
-    """(schema, versions that use it, rising) for every schema a standing version uses."""
-    several = bool((log.schema[log.chunk_version] != log.chunk_schema).any())  # only after a restore or merge
-    for schema in range(len(log.schemas)):
-        users = log.schema == schema
-        if several:
-            users[log.chunk_version[log.chunk_schema == schema]] = True
-        versions = np.flatnonzero(users & standing)
-        if len(versions):
-            yield schema, versions
-
-
-def _with_positions(columns: Sequence[Column], uses: Mapping[ColumnId, Sequence[Use]]) -> list[Column]:
-    """Columns nobody defined stand as their first user had them, later-used ones after earlier ones."""
-
-    def first_use(column: Column) -> tuple[int, int]:
-        return min(use[:2] for instance in column.instances for use in uses.get(instance, ()))
-
-    placed = [column for column in columns if column.definitions]
-    last = -1.0
-    for column in sorted((column for column in columns if not column.definitions), key=first_use):
-        last = max(float(first_use(column)[1]), last + 1.0)
-        placed.append(replace(column, position=last))
-    return placed
-
-
-def _author(id: DefinitionId) -> VersionId | None:
-    return None if id.version == ROOT else id.version

@@ -23,8 +23,9 @@ from crdtcat.format.ops import ColumnId, Definition, DefinitionId, KeyedTag, Ops
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
 from crdtcat.head.clocks import Clocks
-from crdtcat.head.columns import Columns, resolve_columns
+from crdtcat.head.columns import Columns
 from crdtcat.head.conflicts import Conflict
+from crdtcat.head.resolve import resolve_columns
 from crdtcat.lattice.lattice_map import LatticeMap
 from crdtcat.lattice.lww import LWWRegister
 from crdtcat.log.log import NONE, Log

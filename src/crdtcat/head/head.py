@@ -71,6 +71,10 @@ class Chunks(Sequence[Chunk]):
     def __iter__(self) -> Iterator[Chunk]:
         return (self[at] for at in range(len(self)))
 
+    def __repr__(self) -> str:
+        shown = [f"{chunk.hash[:12]}…  {chunk.rows:>10,} rows" for chunk in self[:20]]
+        return "\n".join([*shown, *([f"... and {len(self) - 20:,} more"] if len(self) > 20 else [])])
+
 
 class Head:
     """The linearized view of a table at one snapshot.
