@@ -20,8 +20,14 @@ def lake(**options: Any) -> Catalog:
 
 
 def another(catalog: Catalog, **options: Any) -> Catalog:
-    """A second catalog over the same store, as another process would have: it knows nothing yet."""
-    return Catalog(catalog.store, **{"upkeep": False, **options})
+    """A second catalog over the same store, as another process would have: it knows nothing yet.
+
+    They share a clock, as machines with good clocks do whose commits are more than a millisecond apart: what
+    is committed later has the greater id.
+    """
+    other = Catalog(catalog.store, **{"upkeep": False, **options})
+    other._clock = catalog._clock
+    return other
 
 
 def objects(catalog: Catalog) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -55,13 +56,13 @@ def test_create_twice() -> None:
     "name",
     ["", ".", "..", "a/b", "a..b", "-a", "ä", "a b", "refs", "settings.json", "x" * 129, None, 5, "a\n"],
 )
-def test_bad_table_names(name: object) -> None:
+def test_bad_table_names(name: Any) -> None:
     catalog = lake()
     for call in (catalog.create_table, catalog.table, catalog.drop_table, catalog.read):
         with refused(catalog, UserError):
-            call(name)  # type: ignore[operator]
+            call(name)
     with refused(catalog, UserError):
-        catalog.commit(name, [{"a": 1}])  # type: ignore[arg-type]
+        catalog.commit(name, [{"a": 1}])
 
 
 @pytest.mark.parametrize(
@@ -87,11 +88,11 @@ def test_bad_table_names(name: object) -> None:
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_written(
-    arguments: dict[str, object], kind: type[UserError], part: str
+    arguments: dict[str, Any], kind: type[UserError], part: str
 ) -> None:
     catalog = lake()
     with refused(catalog, kind, part):
-        catalog.create_table("t", **arguments)  # type: ignore[arg-type]
+        catalog.create_table("t", **arguments)
 
 
 def test_a_dropped_table_is_gone_for_everybody() -> None:
@@ -177,10 +178,10 @@ def test_rows_that_cannot_be_stored_create_no_table(data: object) -> None:
 @pytest.mark.parametrize(
     "options", [{"key": ""}, {"key": 5}, {"metadata": {"x": object()}}, {"metadata": [1]}]
 )
-def test_options_that_cannot_be_stored_create_no_table(options: dict[str, object]) -> None:
+def test_options_that_cannot_be_stored_create_no_table(options: dict[str, Any]) -> None:
     catalog = lake()
     with refused(catalog, UserError):
-        catalog.commit("t", [{"a": 1}], **options)  # type: ignore[arg-type]
+        catalog.commit("t", [{"a": 1}], **options)
 
 
 def test_two_writers_create_one_table_at_once_with_different_columns() -> None:
@@ -223,7 +224,7 @@ def test_two_writers_create_one_table_at_once_with_different_columns() -> None:
         ({"verify": "perhaps"}, "verify"),
     ],
 )
-def test_options_are_checked_when_the_catalog_is_opened(options: dict[str, object], part: str) -> None:
+def test_options_are_checked_when_the_catalog_is_opened(options: dict[str, Any], part: str) -> None:
     with pytest.raises(InvalidArgument, match=part):
         Catalog("memory://options", **options)
 
