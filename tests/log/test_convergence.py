@@ -1,14 +1,14 @@
-"""Join of the real code: any order, duplication and grouping of the same files gives the same log and head."""
+"""Join: any order, duplication and grouping of the same files gives the same log and head."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from blake3 import blake3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crdtcat.format.frame import digest
 from crdtcat.head import Head
 from crdtcat.log import Log, State, decode_bundle, empty_log, encode_bundle, join, select
 from crdtcat.protocol import bundle_name
@@ -34,7 +34,7 @@ def bundle_of(files: list[File], store: MemoryStore, rank: int = 1) -> File:
     for put in moved.puts:
         store.put(put.name, put.data)
     data = encode_bundle(moved.log, FOLDER)
-    return bundle_name(FOLDER, rank, blake3(data).digest(length=16)), data
+    return bundle_name(FOLDER, rank, digest(data)), data
 
 
 masks = st.integers(0, 2**12 - 1)
@@ -57,7 +57,7 @@ def test_join_is_associative_commutative_idempotent(history: History, x: int, y:
 @settings(max_examples=60, deadline=None)
 def test_select_is_the_log_of_the_subset(history: History, x: int, y: int) -> None:
     whole = log_of(subset(history, x))
-    part = set(name for name, _ in subset(history, x & y))
+    part = {name for name, _ in subset(history, x & y)}
     names = [f"{FOLDER}{whole.id_at(at)}.v" for at in range(len(whole))]
     chosen = select(whole, np.array([name in part for name in names], bool))
     check_log(chosen)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from crdtcat.chunks.footer import Footer, SegmentRef
 
@@ -26,6 +28,7 @@ class FooterCache:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, bytes], Footer] = OrderedDict()
         self._bytes = 0
+        self._fetching: dict[tuple[str, bytes], tuple[threading.Lock, int]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -49,3 +52,19 @@ class FooterCache:
             self._bytes += footer.footer_length
             while self._bytes > self._max_bytes:
                 self._bytes -= self._kept.popitem(last=False)[1].footer_length
+
+    @contextmanager
+    def one_at_a_time(self, ref: SegmentRef) -> Iterator[None]:
+        """Held by whoever fetches a footer, so that threads that want the same one fetch it once."""
+        key = (ref.name, ref.digest)
+        with self._lock:
+            turn, waiting = self._fetching.get(key, (threading.Lock(), 0))
+            self._fetching[key] = turn, waiting + 1
+        try:
+            with turn:
+                yield
+        finally:
+            with self._lock:
+                turn, waiting = self._fetching.pop(key)
+                if waiting > 1:
+                    self._fetching[key] = turn, waiting - 1

@@ -47,11 +47,14 @@ def read_footer(store: Store, ref: SegmentRef, footers: FooterCache) -> Footer:
         Corrupt: missing, truncated or damaged.
     """
     footer = footers.get(ref)
-    if footer is None:
-        start = _footer_start(ref)
-        (tail,) = _fetch(store, ref, [(start, ref.size)])
-        footer = decode_footer(ref, tail)
-        footers.put(ref, footer)
+    if footer is not None:
+        return footer
+    with footers.one_at_a_time(ref):
+        footer = footers.get(ref)
+        if footer is None:
+            (tail,) = _fetch(store, ref, [(_footer_start(ref), ref.size)])
+            footer = decode_footer(ref, tail)
+            footers.put(ref, footer)
     return footer
 
 

@@ -72,9 +72,11 @@ class Snapshot:
             unzip = zlib.decompressobj()
             body = unzip.decompress(base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)), 2**28)
             id, versions, clock = unpack(body, "snapshot token")
-            return cls(bytes(id).hex(), int(versions), _clock(clock))
-        except (ValueError, TypeError, binascii.Error, zlib.error, Corrupt) as error:
-            raise InvalidArgument(f"{token[:40]!r} is not a snapshot token: pass str(snapshot)") from error
+            return cls(_id(id), _count(versions), _clock(clock))
+        except (ValueError, TypeError, AttributeError, binascii.Error, zlib.error, Corrupt) as error:
+            raise InvalidArgument(
+                f"{str(token)[:40]!r} is not a snapshot token: pass str(snapshot)"
+            ) from error
 
 
 def is_token(text: str) -> bool:
@@ -87,5 +89,17 @@ def snapshot_id(log: Log) -> str:
     return blake3(b"crdtcat snapshot 1\0" + log.id_bytes).hexdigest()
 
 
+def _id(value: Any) -> str:
+    if not isinstance(value, bytes) or len(value) != 32:
+        raise ValueError("a snapshot's id is 32 bytes")
+    return value.hex()
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
 def _clock(seen: dict[Any, Any]) -> VectorClock:
-    return VectorClock({int(writer): int(seq) for writer, seq in seen.items()})
+    return VectorClock({_count(writer): _count(seq) for writer, seq in seen.items()})

@@ -17,13 +17,14 @@ import numpy as np
 
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.errors import Corrupt
+from crdtcat.format.frame import digest
 from crdtcat.format.sections import Array
 from crdtcat.format.version import decode_version, unpack
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.join import join
 from crdtcat.log.log import ID, Log, empty_log
 from crdtcat.log.serialize import Bundle, decode_bundle
-from crdtcat.protocol.names import is_bundle, last
+from crdtcat.protocol.names import bundle_name, bundle_rank, is_bundle, last
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +48,9 @@ class State:
     needs: VectorClock = field(default_factory=VectorClock)
 
     @cached_property
-    def _identity(self) -> tuple[str, bytes, frozenset[str], bytes]:
+    def _identity(self) -> tuple[str, bytes, frozenset[str], frozenset[str], bytes]:
         places = np.stack((self.log.place_chunk, self.log.place_segment, self.log.place_group)).tobytes()
-        return self.folder, self.log.id_bytes, self.bundles, places
+        return self.folder, self.log.id_bytes, self.bundles, self.elsewhere, places
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, State) and self._identity == other._identity
@@ -77,7 +78,7 @@ class State:
         with paused_garbage_collection():
             for name, data in files:
                 if is_bundle(name):
-                    bundle = decode_bundle(data, self.folder, name)
+                    bundle = self.read((name, data))
                     bundles.add(name)
                     replaced |= bundle.replaces
                     _require(needs, bundle.log, name)
@@ -141,9 +142,12 @@ class State:
         return bool((self.read(bundle).log.find(self.read(other).log.ids) >= 0).all())
 
     def read(self, bundle: tuple[str, bytes]) -> Bundle:
-        """A bundle, by a fresh read of its bytes."""
+        """A bundle, by a fresh read of its bytes. Raises `Corrupt` where another one is under its name."""
         name, data = bundle
-        return decode_bundle(data, self.folder, name)
+        found = decode_bundle(data, self.folder, name)
+        if last(name) != last(bundle_name(self.folder, bundle_rank(name), digest(data))):
+            raise Corrupt(name, "holds another bundle: the file was renamed or its name damaged")
+        return found
 
 
 def ids_of(names: Sequence[str]) -> Array:

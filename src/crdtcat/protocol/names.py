@@ -23,7 +23,7 @@ def version_name(folder: str, id: VersionId) -> str:
 
 
 def bundle_name(folder: str, rank: int, hash: bytes) -> str:
-    """The name of a bundle file; `hash` is 16 bytes."""
+    """The name of a bundle file; `hash` is the digest of the file, 16 bytes."""
     return f"{folder}z{rank:08d}-{hash.hex()}.b"
 
 

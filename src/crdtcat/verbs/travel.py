@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +19,9 @@ from crdtcat.errors import (
     LimitExceeded,
     NotFound,
 )
+from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.ops import Definition, Ops
+from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.clocks import seen_by
@@ -121,7 +122,7 @@ def write_tag(session: Session, name: str, at: At | None, *, replace: bool) -> S
     if is_token(name) or _is_version_id(name):
         raise InvalidName(f"tag name {name!r} looks like a snapshot token or a version id: choose another")
     snapshot = head_at(session, at).snapshot
-    data = json.dumps({"format": 1, "snapshot": str(snapshot)}).encode() + b"\n"
+    data = seal_json({"format": FORMAT_NUMBER, "snapshot": str(snapshot)})
     if replace:
         session.store.put(path, data)
     elif not session.store.put_if_absent(path, data):
@@ -142,8 +143,8 @@ def read_tag(session: Session, name: str) -> Snapshot | None:
     except Missing:
         return None
     try:
-        return Snapshot.parse(json.loads(data)["snapshot"])
-    except (ValueError, KeyError, TypeError) as error:
+        return Snapshot.parse(unseal_json(data, path)["snapshot"])
+    except (InvalidArgument, KeyError) as error:
         raise Corrupt(path, "not a tag") from error
 
 

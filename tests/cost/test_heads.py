@@ -1,0 +1,137 @@
+"""Reading the log: pages of listings, and as few GETs as bundles allow."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.cost.places import SCHEMA, Place, asked, few, measured
+
+from crdtcat import Catalog
+from crdtcat.protocol.names import is_version
+
+
+def test_warm_refresh_with_nothing_new_is_two_pages(place: Place) -> None:
+    catalog = place.open()
+    table = catalog.create_table("t", SCHEMA)
+    for n in range(4):
+        table.append(few(start=n))
+    table.head()
+    assert asked(catalog, table.head) == {"list": 2}
+    table.checkpoint()
+    table.head()
+    assert asked(catalog, table.head) == {"list": 2}
+
+
+def test_warm_refresh_fetches_only_what_is_new(place: Place) -> None:
+    ours, theirs = place.open(), place.open()
+    table = ours.create_table("t", SCHEMA)
+    table.append(few())
+    table.head()
+    for n in range(3):
+        theirs.commit("t", few(start=n))
+    assert asked(ours, table.head) == {"list": 2, "get": 3}
+
+
+def test_own_checkpoint_is_read_back_once(place: Place) -> None:
+    catalog = place.open()
+    table = catalog.create_table("t", SCHEMA)
+    for n in range(4):
+        table.append(few(start=n))
+    table.head()
+    assert asked(catalog, table.checkpoint) == {
+        "list": 2,
+        "put": 2,
+    }  # rows move to a segment, then the bundle
+    assert asked(catalog, table.head) == {"list": 2, "get": 1}
+    assert asked(catalog, table.checkpoint) == {"list": 2, "get": 1}  # nothing waits: only coverage is read
+
+
+def test_collection_reads_back_what_it_deletes(place: Place) -> None:
+    catalog = place.open(grace_seconds=0)
+    table = catalog.create_table("t", SCHEMA)
+    for n in range(4):
+        table.append(few(start=n))
+    table.checkpoint()
+    table.head()
+    # The bundle, the four versions it covers, and one DELETE for all of them.
+    assert asked(catalog, table.collect) == {"list": 2, "get": 5, "delete": 1}
+    assert asked(place.open(), lambda: None) == {}
+    cold = place.open()
+    assert asked(cold, lambda: cold.table("t").head()) == {"list": 2, "get": 3}  # marker, settings, bundle
+
+
+@pytest.mark.parametrize(("commits", "bundle_every", "writers"), [(10, 2, 1), (100, 4, 3), (1000, 8, 2)])
+def test_cold_head_after_many_commits_with_upkeep(
+    place: Place, commits: int, bundle_every: int, writers: int
+) -> None:
+    if commits > 100 and not place.url.startswith("memory"):
+        pytest.skip("the count of requests does not depend on the store; forcing files to disk takes long")
+    place.open().create_table("t", SCHEMA)
+    handles = [place.open(upkeep=True, bundle_every=bundle_every) for _ in range(writers)]
+    for n in range(commits):
+        handles[n % writers].commit("t", few(1, n))
+    cold = place.open()
+    with measured(cold) as cost:
+        head = cold.table("t").head()
+    assert head.version == commits
+    files = [item.name for item in cold.store.list("tables/t/main/")]
+    assert cost.list == 1 + place.pages(len(files))
+    uncovered = _uncovered(cold, files)
+    assert cost.get <= 8 + 2 * math.log(commits, 8) + uncovered
+    assert cost.put == cost.delete == cost.head == 0
+
+
+def test_cold_head_after_upkeep_that_collects(place: Place) -> None:
+    if not place.url.startswith("memory"):
+        pytest.skip("as above")
+    place.open().create_table("t", SCHEMA)
+    catalog = place.open(upkeep=True, bundle_every=2, grace_seconds=0)
+    for n in range(300):
+        catalog.commit("t", few(1, n))
+    files = [item.name for item in catalog.store.list("tables/t/main/")]
+    assert len(files) < 100  # collected as it went
+    cold = place.open()
+    with measured(cold) as cost:
+        assert cold.table("t").head().row_count == 300
+    assert cost.get <= 8 + 2 * math.log(300, 8) + _uncovered(cold, files)
+
+
+def test_a_page_for_every_page_limit_files(place: Place) -> None:
+    """With small pages; `tests/s3` shows it with S3's own thousand."""
+    catalog = place.open()
+    table = catalog.create_table("t", SCHEMA)
+    for n in range(25):
+        table.append(few(1, n))
+    catalog.store.page_limit = 10
+    assert asked(catalog, table.head) == {"list": 1 + 3, "get": 25}
+    assert asked(catalog, table.head) == {"list": 1 + 3}
+    table.checkpoint()
+    cold = place.open()
+    cold.store.page_limit = 10
+    assert asked(cold, lambda: cold.table("t").head()) == {"list": 1 + 3, "get": 3}
+
+
+def test_schema_properties_history_conflicts_cost_a_refresh(place: Place) -> None:
+    catalog = place.open()
+    table = catalog.create_table("t", SCHEMA)
+    table.append(few())
+    table.head()
+    for look in (
+        lambda: table.schema,
+        lambda: table.properties,
+        lambda: list(table.history()),
+        table.conflicts,
+    ):
+        assert asked(catalog, look) == {"list": 2}
+
+
+def _uncovered(catalog: Catalog, files: list[str]) -> int:
+    """Version files that no bundle in the log covers."""
+    state = catalog.table("t")._session.state
+    versions = [name for name in files if is_version(name)]
+    covered: set[str] = set()
+    for name in files:
+        if name.endswith(".b"):
+            covered.update(state.covered((name, catalog.store.get(name)), versions))
+    return len(versions) - len(covered)

@@ -1,0 +1,184 @@
+"""Reading rows: exactly the bytes of the columns and chunks that survive pruning, and one footer each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.cost.places import SCHEMA, Place, asked, few, measured, rows
+
+from crdtcat import Catalog, Table
+from crdtcat.chunks.footer import SegmentRef
+from crdtcat.chunks.footer_cache import FooterCache
+from crdtcat.chunks.read import read_footer
+from crdtcat.scan import execute
+
+CHUNK_ROWS = 500
+
+
+def _table(place: Place, appends: int = 3, chunks: int = 4, **options: Any) -> tuple[Catalog, Table]:
+    """A few segments of a few chunks each, with `n` rising throughout, and a warm handle."""
+    catalog = place.open(inline_bytes=0, chunk_rows=CHUNK_ROWS, **options)
+    table = catalog.create_table("t", SCHEMA)
+    size = chunks * CHUNK_ROWS
+    for at in range(appends):
+        table.append(rows(at * size, (at + 1) * size))
+    table.head()
+    return catalog, table
+
+
+def _expected_bytes(
+    table: Table, columns: Sequence[str], groups: Iterable[tuple[int, int]]
+) -> tuple[int, int]:
+    """Bytes and ranges of `columns` in (segment, row group) pairs: footers once, runs that touch as one."""
+    session = table._session
+    log = session.head().log
+    wanted: dict[int, list[tuple[int, int]]] = {}
+    total = requests = 0
+    for segment, group in groups:
+        ref = _ref(table, segment)
+        footer = read_footer(session.store, ref, FooterCache())
+        if segment not in wanted:
+            total += ref.footer_length
+            requests += 1
+        places = [footer.places[group][footer.names.index(name)] for name in columns]
+        wanted.setdefault(segment, []).extend((place.start, place.stop) for place in places)
+    assert len(log.segment_name) >= len(wanted)
+    for ranges in wanted.values():
+        end = -1
+        for first, stop in sorted(ranges):
+            start = 0 if first == 4 else first  # the magic is taken along
+            requests += start != end
+            total += stop - start
+            end = stop
+    return total, requests
+
+
+def _ref(table: Table, segment: int) -> SegmentRef:
+    plan = table.scan().plan
+    log = plan.head.log
+    return SegmentRef(
+        plan.segment_file(segment),
+        int(log.segment_size[segment]),
+        int(log.segment_footer[segment]),
+        log.segment_digest[segment].tobytes(),
+    )
+
+
+def _groups(table: Table, numbers: range) -> list[tuple[int, int]]:
+    """(segment, row group) of the chunks that hold these values of `n`."""
+    plan = table.scan().plan
+    wanted = sorted({number // CHUNK_ROWS for number in numbers})
+    return [plan.places(int(plan.chunks[at]))[0] for at in wanted]
+
+
+@pytest.mark.parametrize("columns", [["n"], ["text"], ["x"], ["n", "x"], ["n", "text", "x"], ["x", "n"]])
+def test_projection_fetches_the_wanted_columns_and_one_footer_per_segment(
+    place: Place, columns: list[str]
+) -> None:
+    catalog, table = _table(place)
+    expected, requests = _expected_bytes(table, columns, _groups(table, range(6000)))
+    scan = table.scan(columns)
+    with measured(catalog) as cost:
+        found = scan.to_table()
+    assert found.equals(rows(0, 6000).select(columns))
+    assert cost.requests == {"get": requests}
+    assert cost.bytes_in == expected
+    with measured(catalog) as cost:  # the handle keeps footers
+        scan.to_table()
+    footers = sum(_ref(table, segment).footer_length for segment in range(3))
+    assert cost.requests == {"get": requests - 3}
+    assert cost.bytes_in == expected - footers
+
+
+@pytest.mark.parametrize("span", [range(10, 20), range(1990, 2010), range(700, 3300), range(5999, 6000)])
+def test_pruned_chunks_are_not_fetched(place: Place, span: range) -> None:
+    catalog, table = _table(place)
+    expected, requests = _expected_bytes(table, ["text", "n"], _groups(table, span))
+    scan = table.scan(["text"], f"n >= {span.start} and n < {span.stop}")
+    with measured(catalog) as cost:
+        found = scan.to_table()
+    assert found.equals(rows(span.start, span.stop).select(["text"]))
+    assert cost.requests == {"get": requests}
+    assert cost.bytes_in == expected
+
+
+def test_a_filter_that_rules_everything_out_fetches_nothing(place: Place) -> None:
+    catalog, table = _table(place)
+    scan = table.scan(filter="n > 1000000")
+    assert asked(catalog, scan.to_table) == {}
+
+
+def test_one_footer_for_a_segment_that_is_read_in_several_pieces(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execute, "UNIT_BYTES", 1)  # every chunk is a piece of its own
+    catalog, table = _table(place, appends=1, chunks=8)
+    footer = _ref(table, 0).footer_length
+    expected, _ = _expected_bytes(table, ["n"], _groups(table, range(4000)))
+    scan = table.scan(["n"])
+    with measured(catalog) as cost:
+        assert scan.to_table().num_rows == 4000
+    # The magic is fetched with the first chunk only; every chunk is one range, and the footer is one.
+    assert cost.requests == {"get": 8 + 1}
+    assert cost.bytes_in == expected
+    assert footer < expected
+
+
+def test_inlined_rows_came_with_the_head(place: Place) -> None:
+    catalog = place.open()
+    table = catalog.create_table("t", SCHEMA)
+    table.append(few(100))
+    scan = table.scan(["n"])
+    assert asked(catalog, scan.to_table) == {}
+
+
+def test_count_reads_no_data(place: Place) -> None:
+    catalog, table = _table(place)
+    assert asked(catalog, lambda: table.scan().count()) == {"list": 2}
+    scan = table.scan(filter="n >= 500 and n < 2500")  # whole chunks: statistics decide all of them
+    assert asked(catalog, scan.count) == {}
+    assert scan.count() == 2000
+
+
+def test_count_with_a_filter_reads_only_its_columns_of_undecided_chunks(place: Place) -> None:
+    catalog, table = _table(place)
+    expected, requests = _expected_bytes(table, ["n"], _groups(table, range(2200, 2201)))
+    scan = table.scan(filter="n >= 500 and n < 2200")
+    with measured(catalog) as cost:
+        assert scan.count() == 1700
+    assert cost.requests == {"get": requests}
+    assert cost.bytes_in == expected
+
+
+def test_explain_and_repr_cost_nothing(place: Place) -> None:
+    catalog, table = _table(place)
+    scan = table.scan(["n"], "n < 700")
+    assert asked(catalog, scan.explain) == {}
+    assert asked(catalog, lambda: repr(scan)) == {}
+    assert asked(catalog, lambda: (repr(table), repr(catalog))) == {}
+    assert "2 of 12 kept" in scan.explain()
+
+
+def test_time_travel_reads_data_only_of_then(place: Place) -> None:
+    catalog, table = _table(place)
+    first = table.history()[0].id
+    with measured(catalog) as cost:
+        found = table.read(["n"], at=first)
+    assert found.num_rows == 2000
+    expected, requests = _expected_bytes(table, ["n"], _groups(table, range(2000)))
+    assert cost.requests == {"list": 2, "get": requests}
+    assert cost.bytes_in == expected
+
+
+def test_reading_after_bundling_costs_what_it_did(place: Place) -> None:
+    catalog, table = _table(place)
+    table.checkpoint()
+    table.head()
+    expected, requests = _expected_bytes(table, ["n"], _groups(table, range(6000)))
+    scan = table.scan(["n"])
+    with measured(catalog) as cost:
+        assert isinstance(scan.to_table(), pa.Table)
+    assert (cost.get, cost.bytes_in) == (requests, expected)

@@ -1,0 +1,139 @@
+"""The n-th request fails, for every n, in every operation, before and after it took effect."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from crdtcat import Catalog
+from crdtcat.errors import CrdtcatError, NotFound
+from crdtcat.store import open_store
+from crdtcat.testing.faulty import FAULTS, Fault, FaultyStore, Plan, from_nth, nth
+from tests.faults.operations import NEW, OLD, OPTIONS, PLAYS, UPKEEP, Play, arrange, fresh_url, read, rows
+
+REQUESTS_MAX = 400
+
+
+def _run(play: Play, plan: Plan) -> tuple[FaultyStore, CrdtcatError | None]:
+    store = FaultyStore(open_store(fresh_url()))
+    arrange(store.inner)
+    store.plan = plan
+    try:
+        play.act(Catalog(store, **OPTIONS))
+    except CrdtcatError as error:
+        return store, error
+    return store, None
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("play", PLAYS, ids=str)
+def test_every_request_failing_once(play: Play, fault: Fault) -> None:
+    for number in range(1, REQUESTS_MAX):
+        store, error = _run(play, nth(number, fault))
+        requests = len(store.calls)
+        _check(play, store, error, fault)
+        if requests < number:
+            assert error is None, "without a fault it must succeed"
+            return
+    pytest.fail(f"{play} made {REQUESTS_MAX} requests")
+
+
+@pytest.mark.parametrize("fault", ["error", "lost_answer"])
+@pytest.mark.parametrize("play", PLAYS, ids=str)
+def test_a_store_that_stays_down_from_the_nth_request_on(play: Play, fault: Fault) -> None:
+    """As a process that dies there sees it."""
+    for number in range(1, REQUESTS_MAX):
+        store, error = _run(play, from_nth(number, fault))
+        if len(store.calls) < number:
+            assert error is None
+            return
+        assert error is not None
+        _check(play, store, error, fault)
+    pytest.fail(f"{play} made {REQUESTS_MAX} requests")
+
+
+def _check(play: Play, store: FaultyStore, error: CrdtcatError | None, fault: Fault) -> None:
+    if fault.startswith("transient"):
+        assert error is None, f"retries absorb a transient fault, not {error}"
+    if play.gone:
+        _check_gone(store, error)
+        return
+    found = read(store.inner)
+    if error is None:
+        assert found == play.after
+    else:
+        assert found in (OLD, play.after), "half of an operation is visible"
+    assert Catalog(store.inner, **OPTIONS).table("t").head("before").row_count == len(OLD)
+    if not fault.startswith("transient"):
+        _check_next_commit(play, store, found)
+
+
+def _check_next_commit(play: Play, store: FaultyStore, found: frozenset[int]) -> None:
+    """What failed can be repeated, once the store works again, and leaves exactly one."""
+    store.plan = None
+    if play.keyed:
+        play.act(Catalog(store, **OPTIONS))
+        assert read(store.inner) == play.after
+        play.act(Catalog(store, **OPTIONS))
+        assert read(store.inner) == play.after
+    else:
+        Catalog(store, **OPTIONS).commit("t", rows(NEW))
+        assert read(store.inner) == found | NEW
+    Catalog(store, **OPTIONS).table("t").checkpoint()
+    Catalog(store, **OPTIONS).table("t").collect()
+    assert read(store.inner) == (play.after if play.keyed else found | NEW)
+
+
+def _check_gone(store: FaultyStore, error: CrdtcatError | None) -> None:
+    catalog = Catalog(store.inner, **OPTIONS)
+    try:
+        found = read(store.inner)
+    except NotFound:
+        assert catalog.tables() == []
+        with pytest.raises(NotFound):
+            catalog.drop_table("t")
+    else:
+        assert error is not None
+        assert found == OLD
+        catalog.drop_table("t")
+    catalog.create_table("t")
+    assert catalog.read("t").num_rows == 0  # whatever is left of the old one is not part of the new one
+    catalog.commit("t", rows(NEW))
+    assert read(store.inner) == NEW
+
+
+@pytest.mark.parametrize("fault", ["error", "lost_answer"])
+def test_faults_during_upkeep_never_fail_a_commit(fault: Fault, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "crdtcat")
+    for number in range(3, REQUESTS_MAX):  # the first two open the table
+        # Which commits do upkeep is drawn by their ids: each run is another draw.
+        store, error = _run(UPKEEP, nth(number, fault))
+        failed = [call for call in store.calls if call.number == number]
+        if not failed:
+            return
+        (call,) = failed
+        if call.kind == "put" and call.name.endswith(".v"):
+            continue  # repeated by the publisher
+        assert error is None, f"{call} failed the commit: {error}"
+        assert read(store.inner) == UPKEEP.after
+    pytest.fail("too many requests")
+
+
+@pytest.mark.parametrize("number", range(1, 12))
+def test_one_handle_goes_on_after_faults(number: int) -> None:
+    """The same handle, not a fresh one: failed commits leave no gap and no half-known state behind."""
+    store = FaultyStore(open_store(fresh_url()))
+    arrange(store.inner)
+    table = Catalog(store, **OPTIONS).table("t")
+    store.plan = lambda call: "error" if call.number % number == 0 else None
+    expected = set(OLD)
+    for n in range(200, 220):
+        try:
+            table.append(rows(frozenset({n})), key=str(n))
+        except CrdtcatError:
+            continue
+        expected.add(n)
+    store.plan = None
+    assert read(store.inner) == expected
+    assert set(table.read().column("n").to_pylist()) == expected
