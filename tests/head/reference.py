@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from tests.model import versions as model
-from tests.model.head import Head as ModelHead
-from tests.model.head import head as model_head
 
 from crdtcat.chunks.type_codes import decode_type, encode_type
 from crdtcat.chunks.widen import widen
 from crdtcat.clock import VersionId
 from crdtcat.format.ops import SELF, ColumnId
 from crdtcat.testing.strategies_log import TYPES, History, Made
+from tests.model import versions as model
+from tests.model.head import Head as ModelHead
+from tests.model.head import head as model_head
 
 CODES: list[Any] = [encode_type(kind) for kind in TYPES]
 
 
 def _lossless() -> dict[tuple[str, str], str]:
-    found = {}
+    found: dict[tuple[str, str], str] = {}
     for a in CODES:
         for b in CODES:
             wider = widen(decode_type(a), decode_type(b))
             if wider is not None and a != b:
-                found[a, b] = encode_type(wider)
+                found[a, b] = str(encode_type(wider))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Kept small histories of what must be listed as lost (P6, P9), found by holding the fold against the model."""
+"""Kept small histories of what must be listed as lost (P6, P9), found by holding fold against model."""
 
 from __future__ import annotations
 

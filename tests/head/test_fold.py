@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from hypothesis import given, settings
-from tests.head.reference import reference_head, type_name
 
-from crdtcat.clock import ROOT
+from crdtcat.clock import ROOT, VersionId
 from crdtcat.head import Head
 from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.invariants import rows_of
 from crdtcat.testing.strategies_log import History, histories
+from tests.head.reference import reference_head, type_name
+from tests.model.head import Head as ModelHead
 
+Lost = tuple[str, VersionId, VersionId]
 STORE = MemoryStore("memory://fold")
 ROWS = ("append", "append by name", "overwrite", "overwrite", "overwrite partition", "remove", "properties")
 
@@ -29,19 +31,21 @@ def check(history: History) -> None:
     check_conflicts(ours, theirs)
 
 
-def check_conflicts(ours: Head, theirs: object) -> None:
-    listed = {kind: set() for kind in ("property", "overwrite", "column", "misfit", "drop")}
+def check_conflicts(ours: Head, theirs: ModelHead) -> None:
+    kinds = ("property", "overwrite", "column", "misfit", "drop")
+    listed: dict[str, set[Lost]] = {kind: set() for kind in kinds}
     for item in ours.conflicts:
         listed[item.kind].add((item.subject, item.winner or ROOT, item.loser or ROOT))
-    expected = {kind: set() for kind in listed}
-    for item in theirs.conflicts:
-        expected[item.kind].add((item.what or "", item.winner, item.loser))
+    expected: dict[str, set[Lost]] = {kind: set() for kind in kinds}
+    for lost in theirs.conflicts:
+        expected[lost.kind].add(("" if lost.what is None else str(lost.what), lost.winner, lost.loser))
     for kind in ("property", "column"):
         assert listed[kind] == expected[kind], kind
-    strip = lambda found: {(what, loser) for what, _, loser in found}
-    assert strip(listed["misfit"]) == strip(expected["misfit"])
+    # The model names no winner of a misfit; the head names the definition that counts.
+    misfits = {(what, loser) for what, _, loser in listed["misfit"]}
+    assert misfits == {(what, loser) for what, _, loser in expected["misfit"]}
     # Every loser is listed once, against the greatest that beat it.
-    greatest = {}
+    greatest: dict[VersionId, VersionId] = {}
     for _, winner, loser in expected["overwrite"]:
         greatest[loser] = max(winner, greatest.get(loser, winner))
     assert {loser: winner for _, winner, loser in listed["overwrite"]} == greatest

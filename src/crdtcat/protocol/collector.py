@@ -5,7 +5,8 @@ A file goes only when all of this holds (theorem: `delete_covered_safe`):
 - a bundle that covers it was in the listing, stored longer ago than the grace period by the store's clock;
 - that bundle has been read back, now, and its checksum holds;
 - the file itself was fetched and joined, so that what is deleted is known to be in the bundle;
-- if the file is a bundle, its rank is strictly lower.
+- if the file is a bundle, its rank is strictly lower;
+- it is in the log's own folder: a transaction's file stays for the other tables it touches.
 
 Collectors need no lock: two that race delete the same files, and a deletion of what is gone is no error.
 """
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from crdtcat.protocol.names import bundle_rank, is_bundle, is_version
+from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_bundle, is_version
 from crdtcat.protocol.requests import Answer, Delete, Get, Got, Object, Request
 
 BATCH: Final = 256  # files fetched, joined and deleted at a time: bounds memory
@@ -113,10 +114,15 @@ class Collector(Generic[S]):
             return replace(self, bundles=tuple(rest))
         bundle = (name, answer.data)
         gone = set(self.deleted)
-        listed = [item.name for item in self.listing if item.name not in gone]
+        listed = [
+            item.name
+            for item in self.listing
+            if item.name not in gone and not item.name.startswith(TRANSACTIONS)
+        ]
         doomed = list(self.state.covered(bundle, [other for other in listed if is_version(other)]))
         doomed += [other for other in listed if is_bundle(other) and bundle_rank(other) < bundle_rank(name)]
-        step = replace(self, bundles=tuple(rest), current=bundle, doomed=tuple(doomed))
+        state = self.state.joined([bundle])  # so that what is deleted is compared with what covers it
+        step = replace(self, state=state, bundles=tuple(rest), current=bundle, doomed=tuple(doomed))
         return step._next()
 
     def _next(self) -> Collector[S]:

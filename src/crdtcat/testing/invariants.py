@@ -20,9 +20,9 @@ from crdtcat.scan import Scan
 from crdtcat.store import Store
 
 _ARRAYS = (
-    "ids", "operation", "schema", "time_min", "time_max", "chunk_start", "hash", "rows", "nbytes", "partition",
-    "chunk_schema", "place_chunk", "place_segment", "place_group", "segment_name", "segment_size",
-    "segment_digest", "segment_footer",
+    "ids", "operation", "schema", "time_min", "time_max", "chunk_start", "hash", "rows", "nbytes",
+    "partition", "chunk_schema", "place_chunk", "place_segment", "place_group", "segment_name",
+    "segment_size", "segment_digest", "segment_footer",
 )  # fmt: skip
 _BLOBS = ("key", "metadata", "clock", "ops")
 

@@ -226,24 +226,23 @@ class _Move:
 
     def made(self) -> Made:
         verb = self.step.verb
-        if verb == "properties":
-            value = None if self.step.more == 0 else self.step.more
-            return self._commit("properties", ops=Ops(properties={f"p{self.step.pick % 2}": value}))
-        if verb in ("rename", "widen", "drop") and self.columns:
+        if verb in ("rename", "widen", "drop", "define") and (self.columns or verb == "define"):
             return self._change_column(verb)
-        if verb == "define":
-            type = encode_type(TYPES[self.step.more % len(TYPES)])
-            added = Definition(ColumnId(self._name(), SELF), self._name(), type, position=9.0)
-            return self._commit("schema", ops=Ops(definitions=(added,)))
-        if verb == "remove" and len(self.head.live):
-            chosen = self.head.live[[self.step.pick % len(self.head.live)]]
-            return self._commit("delete", ops=Ops(**removals(self.head, chosen)))
+        if verb in ("properties", "remove") and (len(self.head.live) or verb == "properties"):
+            return self._small_change(verb)
         if verb.startswith("overwrite"):
             return self._overwrite(whole=verb == "overwrite")
         if verb == "evolve":
             return self._evolve()
-        blind = self._blind_fields() if verb == "append" else self._known_fields()
-        return self._commit("append", chunks=self._chunks(blind), blind=True)
+        fields = self._blind_fields() if verb == "append" else self._known_fields()
+        return self._commit("append", chunks=self._chunks(fields), blind=True)
+
+    def _small_change(self, verb: str) -> Made:
+        if verb == "properties":
+            value = None if self.step.more == 0 else self.step.more
+            return self._commit("properties", ops=Ops(properties={f"p{self.step.pick % 2}": value}))
+        chosen = self.head.live[[self.step.pick % len(self.head.live)]]
+        return self._commit("delete", ops=Ops(**removals(self.head, chosen)))
 
     def _commit(self, operation: str, **what: Any) -> Made:
         key = None if self.step.key is None else f"key {self.step.key}"
@@ -303,6 +302,10 @@ class _Move:
         return self._commit("append", chunks=self._chunks(fields), ops=Ops(definitions=(added,)), blind=True)
 
     def _change_column(self, verb: str) -> Made:
+        if verb == "define":
+            type = encode_type(TYPES[self.step.more % len(TYPES)])
+            added = Definition(ColumnId(self._name(), SELF), self._name(), type, position=9.0)
+            return self._commit("schema", ops=Ops(definitions=(added,)))
         column = self.columns[self.step.pick % len(self.columns)]
         if verb == "drop":
             return self._commit("schema", ops=Ops(drops=tuple(sorted(column.instances))))
