@@ -43,8 +43,7 @@ INLINE_BYTES_MAX = 16 * 1024 * 1024  # greatest value of that option; every head
 
 # Chunks -----------------------------------------------------------------------------------------------------
 
-CHUNK_ROWS_LEAST = 16 * 1024  # below this, per-chunk overhead shows in scans
 CHUNK_ROWS_TARGET = 64 * 1024  # a scan of such chunks costs what one large row group does
 CHUNK_ROWS_GREATEST = 128 * 1024  # bounds memory, and the offsets within a tag
-CHUNK_BYTES_MAX = 2**31 - 1  # text or bytes of one column in one chunk: 32-bit offsets, as in Parquet pages
+CHUNK_BYTES_TARGET = 128 * 1024 * 1024  # Arrow content: wide rows make chunks of fewer rows
 STATISTICS_BYTES_MAX = 64  # length of a string bound: enough to prune, small enough to keep per chunk

@@ -52,7 +52,7 @@ def test_fields_have_one_text(text: str, field: PartitionField) -> None:
 
 
 def test_spaces_do_not_matter() -> None:
-    assert parse_partitioning(["bucket( 16 ,id )"]).to_json() == ["bucket(16, id)"]
+    assert [str(field) for field in parse_partitioning(["bucket( 16 ,id )"]).fields] == ["bucket(16, id)"]
 
 
 @given(st.text(min_size=1), st.sampled_from(TRANSFORMS))
@@ -80,7 +80,7 @@ def test_specs_in_every_form() -> None:
     assert not Partitioning()
     one = parse_partitioning("day(ts)")
     assert one == parse_partitioning(("day(ts)",)) == parse_partitioning(one)
-    assert parse_partitioning(one.to_json()) == one
+    assert parse_partitioning([str(field) for field in one.fields]) == one
 
 
 def test_validation_names_field_and_type() -> None:
@@ -93,7 +93,6 @@ def test_validation_names_field_and_type() -> None:
     ):
         with pytest.raises(InvalidArgument, match=told):
             parse_partitioning([text]).validate(schema)
-    assert parse_partitioning(["f", "day(d)"]).values_type(schema) == (pa.float64(), pa.int64())
 
 
 def scalar_value(transform: str, argument: int | None, scalar: pa.Scalar) -> Any:

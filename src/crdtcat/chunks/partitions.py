@@ -104,10 +104,6 @@ class Partitioning:
     def __bool__(self) -> bool:
         return bool(self.fields)
 
-    def to_json(self) -> list[str]:
-        """The canonical form, for settings; `parse_partitioning` is its inverse."""
-        return [str(field) for field in self.fields]
-
     def validate(self, schema: pa.Schema) -> None:
         """Raises `InvalidArgument` unless every field's column is there, of a type its transform takes."""
         for field in self.fields:
@@ -122,11 +118,6 @@ class Partitioning:
                 raise InvalidArgument(
                     f"partition field {str(field)!r}: {field.transform} is not defined for {t}"
                 )
-
-    def values_type(self, schema: pa.Schema) -> tuple[pa.DataType, ...]:
-        """The Arrow type of each field's partition values for columns of these types."""
-        empty = schema.empty_table()
-        return tuple(self._keys(field, empty).type for field in self.fields)
 
     @staticmethod
     def _keys(field: PartitionField, table: pa.Table) -> pa.Array:

@@ -15,7 +15,7 @@ None means "no bound on this side". NaN is in no order, so one NaN makes both bo
 run ends and extensions have the domain of their values. Order is numeric, or of bytes; it knows no collation.
 
 Everything is vectorized, O(rows). Give logical arrays, not storage arrays: units differ (a time32(s) is
-stored in milliseconds). Turning literals into these domains is in `crdtcat.chunks.literals`.
+stored in milliseconds).
 """
 
 from __future__ import annotations
@@ -121,28 +121,6 @@ def merge_statistics(parts: Iterable[tuple[ColumnStatistics, int]]) -> ColumnSta
     least = None if not lows or None in lows else min(lows)
     greatest = None if not highs or None in highs else max(highs)
     return ColumnStatistics(least, greatest, nulls)
-
-
-def convert_statistics(known: ColumnStatistics, before: pa.DataType, after: pa.DataType) -> ColumnStatistics:
-    """Bounds of a column of type `before` for the same values read as type `after` (widened, say).
-
-    Units are converted, numbers rounded outward; what cannot be converted becomes unknown. Sound only if the
-    values keep their meaning, as in `cast_lossless`.
-    """
-    before, after = value_type(before), value_type(after)
-    source, target = domain(before), domain(after)
-    units = nanoseconds_per_unit(before), nanoseconds_per_unit(after)
-    least, greatest = known.min, known.max
-    if source == target == "int" and (units[0] is None) == (units[1] is None):
-        if units[0] is not None and units[1] is not None:
-            least = None if least is None else int(least) * units[0] // units[1]
-            greatest = None if greatest is None else -(-int(greatest) * units[0] // units[1])
-        return ColumnStatistics(least, greatest, known.nulls)
-    if source == "int" and target == "float" and units[0] is None:
-        return ColumnStatistics(round_down(least), round_up(greatest), known.nulls)
-    if source == target == "float" or (source == target == "bytes" and _is_text(before) == _is_text(after)):
-        return known
-    return ColumnStatistics(None, None, known.nulls)
 
 
 def time_range(table: pa.Table, column: str) -> tuple[int, int] | None:

@@ -18,8 +18,8 @@ import msgpack
 from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, LimitExceeded, UnsupportedFormat
 from crdtcat.format.frame import digest, seal, unseal
+from crdtcat.limits import VERSION_FILE_BYTES_MAX
 
-VERSION_BYTES_MAX: Final = 64 * 2**20  # a delta larger than this belongs in segments
 FEATURES: Final[frozenset[str]] = frozenset()  # required features this release understands
 
 KEYS: Final[Mapping[str, str]] = {
@@ -93,12 +93,12 @@ def encode_version(body: Mapping[str, Any]) -> tuple[VersionId, bytes]:
     """Seal a version and name it. `body` uses `KEYS`; empty values may be left out.
 
     Raises:
-        LimitExceeded: the file would be larger than VERSION_BYTES_MAX; nothing was written.
+        LimitExceeded: the file would be larger than VERSION_FILE_BYTES_MAX; nothing was written.
     """
     data = seal(b"V", pack({key: value for key, value in body.items() if value is not None}))
-    if len(data) > VERSION_BYTES_MAX:
+    if len(data) > VERSION_FILE_BYTES_MAX:
         raise LimitExceeded(
-            f"a version file of {len(data):,} bytes is over the limit of {VERSION_BYTES_MAX:,}; "
+            f"a version file of {len(data):,} bytes is over the limit of {VERSION_FILE_BYTES_MAX:,}; "
             "commit fewer chunks at a time or use less metadata"
         )
     return VersionId(body["h"], body["w"], body["s"], digest(data)), data
@@ -111,8 +111,8 @@ def decode_version(data: bytes, name: str) -> tuple[VersionId, dict[str, Any]]:
         Corrupt: damaged, or not a version.
         UnsupportedFormat: needs a feature this release does not have.
     """
-    if len(data) > VERSION_BYTES_MAX:
-        raise Corrupt(name, f"{len(data):,} bytes are over the limit of {VERSION_BYTES_MAX:,}")
+    if len(data) > VERSION_FILE_BYTES_MAX:
+        raise Corrupt(name, f"{len(data):,} bytes are over the limit of {VERSION_FILE_BYTES_MAX:,}")
     body = unpack(unseal(b"V", data, name), name)
     if not isinstance(body, dict):
         raise Corrupt(name, "a version's body must be a map")

@@ -29,6 +29,7 @@ from crdtcat.errors import Corrupt
 from crdtcat.format.frame import HEADER_BYTES, seal, unseal
 from crdtcat.format.sections import decode_sections, encode_sections
 from crdtcat.format.version import OPERATIONS, pack, require_features, unpack
+from crdtcat.limits import BUNDLE_FILE_BYTES_MAX
 from crdtcat.log.log import ID, Log
 from crdtcat.log.statistics import from_sections, to_sections
 
@@ -124,6 +125,8 @@ def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
         Corrupt: damaged, or a column that breaks a rule of the format.
         UnsupportedFormat: written by a newer release.
     """
+    if len(data) > BUNDLE_FILE_BYTES_MAX:
+        raise Corrupt(name, f"{len(data):,} bytes are over the limit of {BUNDLE_FILE_BYTES_MAX:,}")
     body = unseal(b"B", data, name)
     summary = read_summary(data, name)
     meta, columns = decode_sections(body[summary.bytes :], HEADER_BYTES + summary.bytes, name)

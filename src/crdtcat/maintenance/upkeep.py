@@ -20,7 +20,6 @@ from typing import Final
 
 from crdtcat.clock import VersionId
 from crdtcat.drive import store_now_ms
-from crdtcat.errors import CrdtcatError
 from crdtcat.log import State, Summary
 from crdtcat.log.state import ids_of
 from crdtcat.maintenance.bundling import (
@@ -51,7 +50,7 @@ def upkeep(session: Session, id: VersionId) -> None:
         bundle_block(session, id)
         if int.from_bytes(id.digest[8:], "big") % COLLECT_EVERY == 0:
             collect_log(session)
-    except CrdtcatError as error:
+    except Exception as error:  # noqa: BLE001 (whatever it is, the commit before it stands)
         logger.warning("upkeep of %s is put off to another commit: %s", session.folder, error)
 
 

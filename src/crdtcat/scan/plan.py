@@ -19,6 +19,7 @@ from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
+from crdtcat.scan.buckets import in_matching_buckets
 from crdtcat.scan.filters import RowFilter, parse_filter, prune
 from crdtcat.scan.source import HeadStatistics
 
@@ -95,7 +96,7 @@ def make_plan(head: Head, columns: Sequence[str] | None, filter: object | None) 
     names = {column.name for column in shown}
     needed = (*shown, *(head.columns.by_name[name] for name in parsed.columns if name not in names))
     result = prune(parsed.predicate, HeadStatistics(head, head.live), head.schema)
-    kept = np.flatnonzero(result.may_match)
+    kept = np.flatnonzero(result.may_match & in_matching_buckets(head, parsed.predicate))
     return Plan(
         head, shown, needed, parsed, head.live[kept], result.all_match[kept], len(head.live) - len(kept)
     )

@@ -23,7 +23,7 @@ from crdtcat.chunks.statistics import domain, statistics, time_range
 from crdtcat.chunks.storage_types import to_storage
 from crdtcat.errors import LimitExceeded
 from crdtcat.format.schema_code import encode_schema
-from crdtcat.limits import PARTITION_VALUES_PER_COMMIT_MAX
+from crdtcat.limits import CHUNK_BYTES_TARGET, PARTITION_VALUES_PER_COMMIT_MAX
 from crdtcat.log.statistics import DOMAINS
 from crdtcat.options import Options
 from crdtcat.protocol import Put
@@ -141,7 +141,7 @@ class Stager:
             self.staged.places += (first + group, number, group)
 
     def _pieces(self, table: pa.Table) -> Iterable[tuple[bytes | None, pa.Table]]:
-        size = self._options.chunk_rows
+        size = self._rows_per_chunk(table)
         if not self._partitioning.fields:
             yield from ((None, table.slice(at, size)) for at in range(0, table.num_rows, size))
             return
@@ -154,6 +154,10 @@ class Stager:
                     "partition more coarsely, or commit fewer at a time"
                 )
             yield from ((packed, part.slice(at, size)) for at in range(0, part.num_rows, size))
+
+    def _rows_per_chunk(self, table: pa.Table) -> int:
+        fitting = CHUNK_BYTES_TARGET * table.num_rows // max(1, table.nbytes)
+        return max(1, min(self._options.chunk_rows, fitting))
 
     def _chunk(self, partition: bytes | None, piece: pa.Table) -> pa.Table:
         arrays = [

@@ -1,0 +1,45 @@
+"""Pruning by bucket: a filter that fixes a column's value fixes the bucket its rows are in.
+
+Min and max say nothing about a hash, so this is the one transform whose partition values prune where a
+chunk's own statistics cannot. (For all others the statistics of the chunk are at least as tight.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crdtcat.chunks.partitions import decode_values, parse_partitioning
+from crdtcat.chunks.types import decode_type
+from crdtcat.format.sections import Array
+from crdtcat.head.head import Head
+from crdtcat.log.log import NONE
+from crdtcat.scan.filters import Predicate
+
+
+def in_matching_buckets(head: Head, predicate: Predicate) -> Array:
+    """Per live chunk, whether its buckets can hold a matching row. O(partitions) in Python."""
+    partition = head.log.partition[head.live]
+    keep = np.ones(len(head.log.partitions) + 1, bool)  # the last stands for "no partition"
+    partitioning = parse_partitioning(head.settings.partition_by)
+    for place, field in enumerate(partitioning.fields):
+        wanted = predicate.equalities(field.column) if field.transform == "bucket" else None
+        if wanted is None or not _written_as_shown(head, field.column):
+            continue
+        buckets = {partitioning.bucket_of(place, value) if value.is_valid else None for value in wanted}
+        if any(value.is_valid and partitioning.bucket_of(place, value) is None for value in wanted):
+            continue  # a value that no bucketed column holds: leave it to the rows
+        for number, packed in enumerate(head.log.partitions):
+            keep[number] &= decode_values(packed)[place] in buckets
+    kept: Array = keep[np.where(partition == NONE, len(head.log.partitions), partition)]
+    return kept
+
+
+def _written_as_shown(head: Head, name: str) -> bool:
+    """Whether every live chunk holds the column in today's type: buckets are of values as written."""
+    shown = head.columns.by_name.get(name)
+    return shown is not None and all(
+        decode_type(field.type) == shown.type
+        for schema in np.unique(head.log.chunk_schema[head.live]).tolist()
+        for field in head.columns.fields(schema)
+        if field.name == name
+    )
