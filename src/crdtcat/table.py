@@ -15,6 +15,7 @@ from crdtcat.scan import Scan
 from crdtcat.session import Session
 from crdtcat.verbs import columns as column_verbs
 from crdtcat.verbs import rows, travel
+from crdtcat.verbs.restore import restore
 from crdtcat.verbs.stream import StreamWriter
 from crdtcat.verbs.travel import At
 
@@ -190,7 +191,7 @@ class Table:
 
     def restore(self, at: At, *, metadata: Mapping[str, Any] | None = None) -> Version:
         """Make the table what it was at `at`, as a new version over the old chunks."""
-        return self._kept_up(travel.restore(self._session, at, metadata=metadata))
+        return self._kept_up(restore(self._session, at, metadata=metadata))
 
     # Columns and properties.
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.catalog.lakes import another, lake, objects, refused, rows
 
 from crdtcat import Catalog, Table
 from crdtcat.errors import AlreadyExists, InvalidArgument, InvalidName, LimitExceeded, NotFound, UserError
+from tests.catalog.lakes import another, lake, objects, refused, rows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 

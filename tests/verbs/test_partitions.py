@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.catalog.lakes import another, lake, refused, rows
-from tests.verbs.test_rows import Interrupted
 
 from crdtcat import Table
 from crdtcat.errors import InvalidArgument, InvalidFilter, NotFound, UserError
 from crdtcat.verbs import rows as row_verbs
+from tests.catalog.lakes import another, lake, refused, rows
+from tests.verbs.test_rows import Interrupted
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("country", pa.string()), ("ts", pa.timestamp("us")), ("zip", pa.string())]

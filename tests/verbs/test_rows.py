@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.catalog.lakes import another, lake, refused, rows
 
 from crdtcat import Table
 from crdtcat.errors import NoSnapshots, NotFound
 from crdtcat.verbs import rows as row_verbs
 from crdtcat.writing.incoming import Incoming
+from tests.catalog.lakes import another, lake, refused, rows
 
 N = pa.schema([("n", pa.int64())])
 

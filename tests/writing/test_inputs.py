@@ -14,12 +14,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.catalog.lakes import another, lake, refused, rows
 
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.types import to_storage
 from crdtcat.errors import SchemaMismatch
 from crdtcat.testing.strategies import arrow_tables
+from tests.catalog.lakes import another, lake, refused, rows
 
 TABLE = pa.table({"a": pa.array([1, 2, None], pa.int64()), "b": ["x", None, "z"]})
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.catalog.lakes import another, lake, objects, rows
 
 from crdtcat import Catalog, Table
 from crdtcat.errors import InvalidArgument, SchemaMismatch
+from tests.catalog.lakes import another, lake, objects, rows
 
 SCHEMA = pa.schema([("n", pa.int64()), ("noise", pa.binary())])
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.catalog.lakes import lake, refused, rows
 
 from crdtcat import limits
 from crdtcat.errors import (
@@ -17,6 +16,7 @@ from crdtcat.errors import (
     UnsupportedType,
     UserError,
 )
+from tests.catalog.lakes import lake, refused, rows
 
 SCHEMA = pa.schema(
     [

@@ -80,10 +80,13 @@ class Columns:
         found = [
             field
             for field in self.fields(schema)
-            if field.column in column.instances
-            and not (field.column in self.hidden and self.hidden[field.column][version])
+            if field.column in column.instances and not self.is_hidden(field, version)
         ]
         return max(found, key=lambda field: (field.column.birth, field.column.name)) if found else None
+
+    def is_hidden(self, field: StoredField, version: int) -> bool:
+        """Whether a drop had seen `version`, and so ended the field in its chunks."""
+        return field.column in self.hidden and bool(self.hidden[field.column][version])
 
     def fits(self, field: StoredField, column: Column) -> bool:
         """Whether the stored values can be read as the column's type."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
-from crdtcat.chunks.types import encode_type
 from crdtcat.clock import VersionId, hlc
 from crdtcat.errors import (
     AlreadyExists,
@@ -20,20 +17,16 @@ from crdtcat.errors import (
     NotFound,
 )
 from crdtcat.format.frame import FORMAT_NUMBER
-from crdtcat.format.ops import Definition, Ops
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.sections import Array
-from crdtcat.head import Head, Snapshot, Version
+from crdtcat.head import Head, Snapshot
 from crdtcat.head.clocks import seen_by
 from crdtcat.head.snapshot import is_token, snapshot_id
 from crdtcat.log import select
-from crdtcat.log.log import ID, NONE, Log
+from crdtcat.log.log import ID, Log
 from crdtcat.names import validate_tag_name
-from crdtcat.protocol import Put
 from crdtcat.session import Session
 from crdtcat.store import Missing
-from crdtcat.verbs.rows import check_commit, removals
-from crdtcat.writing.inlined import inlined_bytes, inlined_chunks, moved_to_segments
 
 At = Snapshot | VersionId | datetime | str
 """A snapshot or its token, a version id, a tag's name, or a moment (naive means UTC)."""
@@ -161,112 +154,3 @@ def delete_tag(session: Session, name: str) -> None:
     if read_tag(session, name) is None:
         raise NotFound(f"table {session.table!r} has no tag {name!r}")
     session.store.delete([_tag_name(session, name)])
-
-
-def restore(session: Session, at: At, *, metadata: Mapping[str, Any] | None = None) -> Version:
-    """Make the table what it was: same rows, same order, same columns, as a new version over the old chunks.
-
-    No data is copied but what was inlined. Rows that others add meanwhile survive, as with an overwrite.
-    """
-    check_commit(metadata, None)
-    then = head_at(session, at)
-    now = session.head(refresh=False)
-    body, puts = _readded(then, session.options.inline_bytes)
-    ops = Ops(is_overwrite=True, **_column_changes(now, then), **removals(now, now.live))
-    return session.commit("restore", body={**body, "x": ops.encode()}, puts=puts, metadata=metadata, seen=now)
-
-
-def _column_changes(now: Head, then: Head) -> dict[str, Any]:
-    """Definitions and drops that make the columns what they were."""
-    defined: list[Definition] = []
-    kept: set[Any] = set()
-    for column in then.columns.all:
-        current = now.columns.by_name.get(column.name)
-        kept |= column.instances
-        if current is not None and (current.type, current.position, current.instances) == (
-            column.type,
-            column.position,
-            column.instances,
-        ):
-            continue
-        old = tuple(
-            sorted({id for c in now.columns.all if c.instances & column.instances for id in c.definitions})
-        )
-        defined += [
-            Definition(instance, column.name, encode_type(column.type), column.nullable, column.position, old)
-            for instance in sorted(column.instances)
-        ]
-    drops = sorted({instance for column in now.columns.all for instance in column.instances} - kept)
-    return {"definitions": tuple(defined), "drops": tuple(drops)}
-
-
-def _readded(head: Head, inline_bytes: int) -> tuple[dict[str, Any], tuple[Put, ...]]:
-    """A version's keys that add the live chunks of a head again, over the same segments."""
-    log, chunks = head.log, head.live
-    puts: tuple[Put, ...] = ()
-    loose = np.intersect1d(inlined_chunks(log), chunks)
-    if sum(len(inlined_bytes(log, int(chunk))) for chunk in loose) > inline_bytes:
-        moved = moved_to_segments(log)
-        log, puts, loose = moved.log, moved.puts, loose[:0]
-    schemas, which = np.unique(log.chunk_schema[chunks], return_inverse=True)
-    body: dict[str, Any] = {
-        "f": [log.schemas[at] for at in schemas.tolist()] or None,
-        "j": which.tolist() if len(schemas) > 1 else None,
-        "y": log.hash[chunks].tobytes() or None,
-        "n": log.rows[chunks].tolist() or None,
-        "z": log.nbytes[chunks].tolist() or None,
-        "e": _statistics(log, chunks) or None,
-    }
-    if len(chunks) and (log.partition[chunks] != NONE).any():
-        body["q"] = [log.partitions[at] for at in log.partition[chunks].tolist()]
-    if len(loose):
-        in_file = set(loose.tolist())
-        body["i"] = [inlined_bytes(log, chunk) if chunk in in_file else None for chunk in chunks.tolist()]
-    return body | _places(log, chunks), puts
-
-
-def _places(log: Log, chunks: Array) -> dict[str, Any]:
-    position = np.full(log.chunk_count, -1, np.int64)
-    position[chunks] = np.arange(len(chunks))
-    used = np.flatnonzero(position[log.place_chunk] >= 0)
-    if not len(used):
-        return {}
-    segments, which = np.unique(log.place_segment[used], return_inverse=True)
-    names = log.segment_name.tobytes()
-    rows = [
-        [
-            names[at * 24 : at * 24 + 24],
-            int(log.segment_size[at]),
-            log.segment_digest[at].tobytes(),
-            int(log.segment_footer[at]),
-        ]
-        for at in segments.tolist()
-    ]
-    places = np.stack((position[log.place_chunk[used]], which, log.place_group[used]), axis=1)
-    return {"g": rows, "a": places.ravel().tolist()}
-
-
-def _statistics(log: Log, chunks: Array) -> dict[str, Any]:
-    """Statistics of some chunks in a version file's form. A column kept in two domains loses its bounds."""
-    position = np.full(log.chunk_count, -1, np.int64)
-    position[chunks] = np.arange(len(chunks))
-    found: dict[str, list[Any]] = {}
-    columns = log.statistics.columns()
-    for name, code in sorted(columns):
-        bounds = log.statistics.bounds(name, code)
-        if bounds is None:
-            continue
-        several = sum(column == name for column, _ in columns) > 1
-        lists = found.setdefault(
-            name, ["-" if several else code, *([None] * len(chunks) for _ in range(2)), [-1] * len(chunks)]
-        )
-        for row in np.flatnonzero(position[bounds.chunk] >= 0).tolist():
-            at = int(position[bounds.chunk[row]])
-            lists[3][at] = int(bounds.nulls[row])
-            if bounds.known[row] and not several:
-                lists[1][at], lists[2][at] = _plain(bounds.low[row]), _plain(bounds.high[row])
-    return found
-
-
-def _plain(value: Any) -> Any:
-    return value.as_py() if hasattr(value, "as_py") else value.item()
