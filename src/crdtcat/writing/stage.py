@@ -156,7 +156,7 @@ class Stager:
             yield from ((packed, part.slice(at, size)) for at in range(0, part.num_rows, size))
 
     def _rows_per_chunk(self, table: pa.Table) -> int:
-        fitting = CHUNK_BYTES_TARGET * table.num_rows // max(1, table.nbytes)
+        fitting = CHUNK_BYTES_TARGET * int(table.num_rows) // max(1, int(table.nbytes))
         return max(1, min(self._options.chunk_rows, fitting))
 
     def _chunk(self, partition: bytes | None, piece: pa.Table) -> pa.Table:
