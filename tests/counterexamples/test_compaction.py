@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+
 from tests.model.authors import Author
 from tests.model.compaction import Keep, keep_every_row
 from tests.model.head import PLAIN, head

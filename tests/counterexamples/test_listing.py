@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from tests.counterexamples.listing import RIGHT, Protocol, Schedule, Thing, by_rank, play, search, start
 
 

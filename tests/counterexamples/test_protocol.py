@@ -10,12 +10,12 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
+
+from crdtcat.clock import hlc
 from tests.model.authors import Author
 from tests.model.expiry import expire
 from tests.model.head import head
 from tests.model.versions import State, Version, state_of
-
-from crdtcat.clock import hlc
 
 Party = list[Callable[[], None]]
 

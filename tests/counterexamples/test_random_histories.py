@@ -9,6 +9,7 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.model.expiry import expire
 from tests.model.head import head
 from tests.model.histories import history, without_compactions

@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from crdtcat.lattice import LWWRegister
 from tests.model.authors import Author
 from tests.model.expiry import at
 from tests.model.head import head
 from tests.model.rows import live_rows
 from tests.model.standing import view
 from tests.model.versions import State, Version, column, state_of
-
-from crdtcat.lattice import LWWRegister
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
+from crdtcat.clock import VectorClock, VersionId
 from tests.model.compaction import Keep, compact, keep_every_row
 from tests.model.rows import LiveRow, entries, live_rows
 from tests.model.standing import View, view
@@ -26,8 +27,6 @@ from tests.model.versions import (
     rows_of,
     state_of,
 )
-
-from crdtcat.clock import VectorClock, VersionId
 
 Record = Mapping[str, Hashable]
 TYPES = {int: "int64", float: "float64", str: "string", bool: "bool", type(None): "null"}

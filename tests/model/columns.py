@@ -25,11 +25,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from crdtcat.clock import ROOT, VersionId
 from tests.model.rows import Cells
 from tests.model.standing import View
 from tests.model.versions import Cell, Definition, Instance, Settings, Version, column
-
-from crdtcat.clock import ROOT, VersionId
 
 DefinitionId = tuple[VersionId, int]
 

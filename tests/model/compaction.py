@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from crdtcat.clock import VectorClock, VersionId
 from tests.model import rows
 from tests.model.standing import View, view
 from tests.model.versions import Birth, Cell, Compaction, Copy, Instance, RowId, State, Tag, Version
-
-from crdtcat.clock import VectorClock, VersionId
 
 Keep = Callable[[View, Tag, Any], bool]
 

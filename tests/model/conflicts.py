@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
+from crdtcat.clock import ROOT, VersionId
 from tests.model import keyed
 from tests.model.columns import Schema
 from tests.model.rows import contains, known_as, overlays, twin_insertions
 from tests.model.standing import View
 from tests.model.versions import ALL, Scope, Settings, Version
-
-from crdtcat.clock import ROOT, VersionId
 
 
 class Conflict(NamedTuple):

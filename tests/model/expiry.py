@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.model.standing import view
-from tests.model.versions import Base, State, Version
-
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.errors import Expired
+from tests.model.standing import view
+from tests.model.versions import Base, State, Version
 
 
 def at(state: State, clock: VectorClock) -> State:

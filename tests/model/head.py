@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from crdtcat.clock import VectorClock, VersionId
 from tests.model import keyed
 from tests.model.columns import schema
 from tests.model.conflicts import Conflict, conflicts
 from tests.model.rows import RIGHT, Rules, live_rows
 from tests.model.standing import View, view
 from tests.model.versions import Settings, State
-
-from crdtcat.clock import VectorClock, VersionId
 
 PLAIN = Settings()
 

@@ -22,10 +22,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crdtcat.clock import VersionId
 from tests.model.standing import View
 from tests.model.versions import ALL, Birth, Cell, Copy, Instance, Position, RowId, Scope, Tag, Version
-
-from crdtcat.clock import VersionId
 
 Cells = dict[Instance, Cell]
 

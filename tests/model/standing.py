@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.model.versions import State, Version
-
 from crdtcat.clock import VectorClock, VersionId
+from tests.model.versions import State, Version
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from crdtcat.clock import ROOT
 from tests.model.authors import Author
 from tests.model.conflicts import Conflict
 from tests.model.head import head
 from tests.model.versions import Chunk, Definition, Settings, Version, column, rows_of, state_of
-
-from crdtcat.clock import ROOT
 
 DECLARED = Settings(columns=(("a", "int32"),))
 ROOT_A = frozenset({(ROOT, 0)})

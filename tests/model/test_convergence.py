@@ -6,6 +6,7 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.model.expiry import at, expire
 from tests.model.head import head
 from tests.model.histories import history, shuffled_subsets, without_compactions

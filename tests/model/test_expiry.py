@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+
+from crdtcat.clock import VectorClock
+from crdtcat.errors import Expired
 from tests.model.authors import Author
 from tests.model.expiry import at, expire, resolve, sync
 from tests.model.head import head
 from tests.model.versions import state_of
-
-from crdtcat.clock import VectorClock
-from crdtcat.errors import Expired
 
 
 def test_a_version_below_the_horizon_that_the_base_did_not_admit_is_dead_as_a_whole() -> None:

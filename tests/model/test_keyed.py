@@ -6,6 +6,7 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.model.authors import Author
 from tests.model.compaction import compact
 from tests.model.head import Head, head

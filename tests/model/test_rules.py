@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
+from crdtcat.clock import VectorClock, VersionId
 from tests.model.authors import Author
 from tests.model.conflicts import Conflict
 from tests.model.head import head
@@ -12,8 +14,6 @@ from tests.model.pruning import kept_entries
 from tests.model.rows import LiveRow, live_rows
 from tests.model.standing import view
 from tests.model.versions import START, Version, column, state_of
-
-from crdtcat.clock import VectorClock, VersionId
 
 
 def two_authors(*records: dict[str, object]) -> tuple[Version, Author, Author]:

@@ -11,7 +11,9 @@ from crdtcat import Catalog, Table
 @pytest.fixture
 def table() -> Table:
     schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.int64())])
-    table = Catalog("memory://buckets").create_table("t", schema, partition_by=["bucket(8, id)"], exist_ok=True)
+    table = Catalog("memory://buckets").create_table(
+        "t", schema, partition_by=["bucket(8, id)"], exist_ok=True
+    )
     ids = list(range(200))
     table.overwrite({"id": ids, "name": [f"n{i}" for i in ids], "value": [i * i for i in ids]})
     return table

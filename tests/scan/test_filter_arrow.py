@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.scan.filter_tables import POOLS, SCHEMA, tables
 
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters import parse_filter
 from crdtcat.scan.filters.arrow_tree import Call, Literal, Reference, take_apart
 from crdtcat.scan.filters.lower import to_expression
 from crdtcat.scan.filters.predicate import And, In, Not, Opaque, Or, Predicate
+from tests.scan.filter_tables import POOLS, SCHEMA, tables
 
 
 @st.composite

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.scan.filter_tables import POOLS, SCHEMA, tables
 
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters import parse_filter
+from tests.scan.filter_tables import POOLS, SCHEMA, tables
 
 _COLUMNS = sorted(set(POOLS) - {"nested"})
 _SIGNS = ["=", "==", "!=", "<", "<=", ">", ">="]

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.scan.filter_tables import CONDITIONS, EXTRAS, POOLS, SCHEMA, tables
 
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters import parse_filter
 from crdtcat.scan.filters.row_filter import CONDITIONS_MAX
+from tests.scan.filter_tables import CONDITIONS, EXTRAS, POOLS, SCHEMA, tables
 
 _CONNECTION = duckdb.connect()
 _CONNECTION.execute("set threads = 1")

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.scan.filter_tables import CONDITIONS, SCHEMA, tables
-from tests.scan.test_filter_arrow import EXPRESSIONS
-from tests.scan.test_filter_dnf import FILTERS
 
 from crdtcat.chunks.statistics import domain
 from crdtcat.scan.filters import ColumnBounds, Pruned, parse_filter, prune
+from tests.scan.filter_tables import CONDITIONS, SCHEMA, tables
+from tests.scan.test_filter_arrow import EXPRESSIONS
+from tests.scan.test_filter_dnf import FILTERS
 
 
 def domain_value(scalar: Any) -> Any:
