@@ -1,0 +1,61 @@
+"""Streams of a scan hold a window, not the table."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crdtcat import Table
+from crdtcat.scan import execute
+from tests.catalog.lakes import lake
+
+MIB = 2**20
+
+
+@pytest.fixture(autouse=True)
+def small_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window of 2 MiB, so that tables of tens of them are much larger."""
+    monkeypatch.setattr(execute, "UNIT_BYTES", MIB // 2)
+    monkeypatch.setattr(execute, "AHEAD_BYTES", 2 * MIB)
+
+
+def stored(mebibytes: int) -> Table:
+    catalog = lake(inline_bytes=0, chunk_rows=16 * 1024)
+    table = catalog.create_table("t")
+    for number in range(mebibytes // 4):
+        random = np.random.default_rng(number)
+        table.append(
+            pa.table({"a": random.integers(0, 2**60, 4 * MIB // 16), "b": random.random(4 * MIB // 16)})
+        )
+    return table
+
+
+def peak(table: Table, filter: str | None = None) -> int:
+    gc.collect()
+    start, most, seen = pa.total_allocated_bytes(), 0, 0
+    for batch in table.scan(filter=filter).to_reader():
+        most = max(most, pa.total_allocated_bytes() - start)
+        seen += batch.num_rows
+        del batch
+    assert seen == table.scan(filter=filter).count()
+    return most
+
+
+@pytest.mark.parametrize("filter", [None, "b < 0.5"])
+def test_peak_memory_does_not_depend_on_the_table(filter: str | None) -> None:
+    small, large = peak(stored(8), filter), peak(stored(48), filter)
+    assert large < 12 * MIB  # a window, what is being decoded, and what the consumer holds
+    assert large < small + 4 * MIB
+
+
+def test_a_slow_consumer_does_not_make_it_run_ahead() -> None:
+    reader = stored(48).scan().to_reader()
+    gc.collect()
+    start = pa.total_allocated_bytes()
+    reader.read_next_batch()
+    for _ in range(50):
+        assert pa.total_allocated_bytes() - start < 12 * MIB
+    del reader
