@@ -88,7 +88,7 @@ def main() -> None:
         expected = WRITERS * COMMITS * ROWS
         say(
             "2. Every acknowledged row is there",
-            f"{WRITERS * COMMITS} commits in {seconds:.2f} s, {head.row_count:,} rows of {expected:,} expected",
+            f"{WRITERS * COMMITS} commits in {seconds:.2f} s, {head.row_count:,} of {expected:,} rows",
             f"{head!r}",
         )
         if head.row_count != expected:
