@@ -20,8 +20,10 @@ from crdtcat.chunks.hashing import column_hash
 from crdtcat.chunks.transforms import bucket_of
 from crdtcat.chunks.type_codes import LISTS, PLAIN, encode_type
 from crdtcat.format.ops import ColumnId, Definition, KeyedTag, Ops
-from crdtcat.format.settings import MARKER, MARKER_NAME
-from crdtcat.format.version import KEYS, OPERATIONS, decode_version, unpack
+from crdtcat.format.sealed_json import seal_json
+from crdtcat.format.settings import MARKER, MARKER_NAME, decode_settings
+from crdtcat.format.version import KEYS, OPERATIONS, decode_version, encode_version, unpack
+from crdtcat.log import State
 from crdtcat.log.statistics import DOMAINS
 from crdtcat.merkle import root_hash
 from crdtcat.options import Options
@@ -249,6 +251,22 @@ def test_the_pages_functions_agree_with_the_library(page_code: dict[str, Any]) -
     assert page_code["merkle_root"](many) == root_of(many)
     mixed = [((n * 2654435761 % 2**32).to_bytes(4, "little") * 8, n) for n in range(3000)]
     assert page_code["merkle_root"](mixed) == root_of(mixed)
+
+
+def test_the_rules_of_compatibility_hold(page_code: dict[str, Any]) -> None:
+    def version(**more: Any) -> tuple[str, bytes]:
+        id, data = encode_version({**page_code["body"], **more})
+        return f"tables/t/main/{id}.v", data
+
+    state = State("tables/t/main/")
+    assert len(state.joined([version(unknown="ignored")]).log) == 1
+    with pytest.raises(errors.UnsupportedFormat, match="time machine"):
+        state.joined([version(**{"!": ["time machine"]})])
+    content = {"format": 1, "unknown": True}
+    with pytest.raises(errors.Corrupt, match="unknown"):
+        decode_settings(seal_json(content), "settings.json")
+    with pytest.raises(errors.UnsupportedFormat, match="format 2"):
+        decode_settings(seal_json({**content, "format": 2}), "settings.json")
 
 
 def root_of(leaves: list[tuple[bytes, int]]) -> str:
