@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Table
+from crdtcat.chunks.types import cast_lossless
 from crdtcat.errors import Corrupt, InvalidFilter
 from tests.catalog.lakes import another, lake, objects, rows
 
@@ -204,6 +205,51 @@ def test_damage_is_reported_by_name() -> None:
     with pytest.raises(Corrupt, match=name):
         another(catalog).read("t")
     assert another(catalog).table("t").scan().count() == 1000  # needs no data
+
+
+VIEWS: dict[str, pa.DataType] = {
+    "string view": pa.string_view(),
+    "run ends": pa.run_end_encoded(pa.int32(), pa.string()),
+    "dictionary": pa.dictionary(pa.int32(), pa.string()),
+    "large string": pa.large_string(),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_text_in_every_encoding_is_filtered_and_pruned(name: str, partitioned: bool) -> None:
+    texts = ["a", "b", None, "c", "b", "d"]
+    data = pa.table({"s": cast_lossless(pa.array(texts), VIEWS[name]), "n": range(6)})
+    catalog = lake(chunk_rows=2)
+    table = catalog.create_table("t", data.schema, partition_by=["s"] if partitioned else [])
+    table.append(data)
+    for form in ("s = 'b'", [("s", "=", "b")], pc.field("s") == "b"):
+        assert sorted(table.read(["n"], form)["n"].to_pylist()) == [1, 4]
+        assert table.scan(filter=form).count() == 2
+        assert table.scan(filter=form).to_table().schema == data.schema
+    assert table.read(["n"], "n > 4")["n"].to_pylist() == [5]
+    assert table.scan(filter="s = 'd'").plan.pruned >= 2
+    assert rows(table.read(["n"], "s is null")) == [{"n": 2}]
+    if partitioned:
+        table.overwrite(data.slice(1, 1), where="s = 'b'")
+        assert table.scan(filter="s = 'b'").count() == 1
+
+
+def test_text_from_polars_is_filtered() -> None:
+    catalog = lake()
+    catalog.commit("t", pl.DataFrame({"s": ["x", "y", None], "n": [1, 2, 3]}))
+    assert rows(catalog.read("t", ["n"], "s = 'y'")) == [{"n": 2}]
+    assert rows(catalog.read("t", ["n"], pc.field("s").isin(["x"]))) == [{"n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("filter", "count"), [("1 = 1", 2), ("1 = 2", 0), (pc.scalar(True), 2), (pc.scalar(False), 0)]
+)
+def test_filters_that_look_at_no_column(filter: Any, count: int) -> None:
+    catalog = lake()
+    catalog.commit("t", {"a": [1, 2]})
+    assert catalog.table("t").scan(filter=filter).count() == count
+    assert catalog.read("t", filter=filter).num_rows == count
 
 
 def test_a_filter_on_what_has_no_order() -> None:

@@ -23,6 +23,7 @@ from crdtcat.chunks.types import cast_lossless, decode_type, from_storage, stora
 from crdtcat.errors import Corrupt
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head.columns import Column
+from crdtcat.scan.masks import mask
 from crdtcat.scan.plan import Plan
 from crdtcat.store import Store
 
@@ -167,12 +168,17 @@ class Execution:
         return decode_inline(data, f"{id}.v", hash, columns=names, verify=self._verify)
 
     def _shown(self, sources: Sources, stored: pa.Table, *, whole: bool) -> pa.Table:
-        arrays = [_shown_column(column, field, stored) for column, field in sources]
-        table = pa.Table.from_arrays(arrays, names=[column.name for column, _ in sources])
-        if self._plan.filter is not None and not whole:
-            table = table.filter(self._plan.filter.expression)
-        shown = table.columns[: len(self._plan.columns)]  # a plan needs what it shows, then the filter's own
-        return pa.Table.from_arrays(shown, schema=self._plan.schema)
+        filter = self._plan.filter
+        if filter is not None and not whole:
+            needed = [(column, field) for column, field in sources if column.name in filter.columns]
+            arrays = [_shown_column(column, field, stored) for column, field in needed]
+            looked_at = pa.Table.from_arrays(
+                arrays or [stored.column(0)], names=[c.name for c, _ in needed] or [""]
+            )
+            stored = stored.filter(mask(filter, looked_at))
+        shown = sources[: len(self._plan.columns)]  # a plan needs what it shows, then the filter's own
+        arrays = [_shown_column(column, field, stored) for column, field in shown]
+        return pa.Table.from_arrays(arrays, schema=self._plan.schema)
 
 
 def _shown_column(column: Column, field: StoredField | None, stored: pa.Table) -> pa.ChunkedArray:

@@ -21,6 +21,7 @@ from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
 from crdtcat.scan.buckets import in_matching_buckets
 from crdtcat.scan.filters import RowFilter, parse_filter, prune
+from crdtcat.scan.masks import filter_schema
 from crdtcat.scan.source import HeadStatistics
 
 
@@ -92,10 +93,11 @@ def make_plan(head: Head, columns: Sequence[str] | None, filter: object | None) 
         return Plan(head, shown, shown, None, head.live, whole, 0)
     if not head.columns.all:
         raise InvalidFilter(f"table {head.table!r} has no columns yet, so there is nothing to filter by")
-    parsed = parse_filter(filter, head.schema)
+    schema = filter_schema(head.schema)
+    parsed = parse_filter(filter, schema)
     names = {column.name for column in shown}
     needed = (*shown, *(head.columns.by_name[name] for name in parsed.columns if name not in names))
-    result = prune(parsed.predicate, HeadStatistics(head, head.live), head.schema)
+    result = prune(parsed.predicate, HeadStatistics(head, head.live), schema)
     kept = np.flatnonzero(result.may_match & in_matching_buckets(head, parsed.predicate))
     return Plan(
         head, shown, needed, parsed, head.live[kept], result.all_match[kept], len(head.live) - len(kept)

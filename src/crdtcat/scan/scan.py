@@ -104,7 +104,8 @@ class Scan:
         certain = int(plan.head.log.rows[plan.chunks[plan.whole]].sum(dtype=np.uint64))
         if plan.filter is None or plan.whole.all():
             return certain
-        looked_at = tuple(plan.head.columns.by_name[name] for name in plan.filter.columns)
+        names = plan.filter.columns or (plan.columns[0].name,)  # a constant looks at none
+        looked_at = tuple(plan.head.columns.by_name[name] for name in names)
         doubtful = Plan(
             plan.head,
             columns=looked_at,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crdtcat.chunks.partitions import Partitioning, decode_values, parse_partitioning
 from crdtcat.chunks.statistics import domain
@@ -22,7 +23,8 @@ from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
 from crdtcat.head.head import Head
 from crdtcat.log.log import NONE
-from crdtcat.scan.filters import ColumnBounds, parse_filter, prune
+from crdtcat.scan.filters import ColumnBounds, RowFilter, parse_filter, prune
+from crdtcat.scan.masks import filter_schema, mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +53,13 @@ def partition_scope(settings: Settings, head: Head, where: Any, rows: pa.Table) 
     if not head.columns.all:
         raise NotFound(f"table {head.table!r} has no columns yet: append to it first")
     _check_types(partitioning, head)
-    parsed = parse_filter(where, head.schema)
-    _check_rows(parsed.expression, rows, str(parsed))
+    schema = filter_schema(head.schema)
+    parsed = parse_filter(where, schema)
+    _check_rows(parsed, rows)
     partitions = np.unique(head.log.partition[head.live])
     partitions = partitions[partitions != NONE]
     source = _PartitionBounds(partitioning, head, partitions)
-    answer = prune(parsed.predicate, source, head.schema)
+    answer = prune(parsed.predicate, source, schema)
     torn = np.flatnonzero(answer.may_match & ~answer.all_match)
     if len(torn):
         values = decode_values(head.log.partitions[int(partitions[torn[0]])])
@@ -82,14 +85,14 @@ def _check_types(partitioning: Partitioning, head: Head) -> None:
                 )
 
 
-def _check_rows(expression: Any, rows: pa.Table, text: str) -> None:
-    try:
-        matching = rows.filter(expression).num_rows
-    except (pa.ArrowException, KeyError) as error:
-        raise InvalidArgument(f"the new rows cannot be compared with {text}: {error}") from error
+def _check_rows(filter: RowFilter, rows: pa.Table) -> None:
+    missing = [name for name in filter.columns if name not in rows.column_names]
+    if missing:
+        raise InvalidArgument(f"the new rows lack {missing}, which {filter} looks at")
+    matching = pc.sum(mask(filter, rows)).as_py() or 0
     if matching != rows.num_rows:
         raise InvalidArgument(
-            f"{rows.num_rows - matching:,} of {rows.num_rows:,} new rows do not match {text}; "
+            f"{rows.num_rows - matching:,} of {rows.num_rows:,} new rows do not match {filter}; "
             "they would land in partitions that are not being overwritten"
         )
 

@@ -16,7 +16,6 @@ from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters.lower import to_expression
 from crdtcat.scan.filters.parse_arrow import parse_arrow
 from crdtcat.scan.filters.parse_dnf import parse_dnf
-from crdtcat.scan.filters.parse_sql import parse_sql
 from crdtcat.scan.filters.predicate import Predicate, size
 
 CONDITIONS_MAX = 1_000
@@ -59,6 +58,9 @@ def parse_filter(filter: Any, schema: pa.Schema) -> RowFilter:
         predicate = parse_arrow(filter, schema)
         return RowFilter(filter, predicate.columns, predicate, str(filter))
     if isinstance(filter, str):
+        # Brings in a parser of SQL: only for those who write some.
+        from crdtcat.scan.filters.parse_sql import parse_sql  # noqa: PLC0415
+
         predicate = parse_sql(filter, schema)
     elif isinstance(filter, list | tuple):
         predicate = parse_dnf([filter] if _is_condition(filter) else list(filter), schema)

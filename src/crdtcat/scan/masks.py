@@ -1,0 +1,55 @@
+"""Which rows a filter keeps, for columns of any type.
+
+Arrow compares few of its types and filters not all: it has no kernels for views (what polars hands over) or
+run ends. So a filter is bound to, and evaluated on, what those columns hold, and the mask is applied to
+stored arrays, which Arrow can always filter. Types that Arrow compares are left as they are.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from crdtcat.chunks.types import storage_type, to_storage
+from crdtcat.scan.filters import RowFilter
+
+
+def filter_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema that filters over these columns are bound to."""
+    return pa.schema([pa.field(item.name, _comparable(item.type), item.nullable) for item in schema])
+
+
+def mask(filter: RowFilter, table: pa.Table) -> pa.ChunkedArray:
+    """Per row whether the filter keeps it; null where it cannot tell, which drops the row.
+
+    `table` has at least the filter's columns, in the types of the table it was bound for.
+    """
+    # Brings in pyarrow.dataset and, where it is installed, pandas: only for those who filter.
+    from pyarrow import acero  # noqa: PLC0415
+
+    arrays = [_evaluated(table.column(name)) for name in filter.columns]
+    if not arrays:
+        arrays = [pa.chunked_array([pa.nulls(table.num_rows)])]
+    looked_at = pa.Table.from_arrays(arrays, names=list(filter.columns) or [""])
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(looked_at))
+    project = acero.Declaration("project", acero.ProjectNodeOptions([filter.expression], ["kept"]))
+    return acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)["kept"]
+
+
+def _evaluated(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    type = _comparable(column.type)
+    return column if type == column.type else pa.chunked_array([to_storage(column)], type)
+
+
+def _comparable(type: pa.DataType) -> pa.DataType:
+    return storage_type(type) if _has_no_kernels(type) else type
+
+
+def _has_no_kernels(type: pa.DataType) -> bool:
+    if pt.is_string_view(type) or pt.is_binary_view(type) or pt.is_run_end_encoded(type):
+        return True
+    if pt.is_dictionary(type):
+        return _has_no_kernels(type.value_type)
+    if isinstance(type, pa.BaseExtensionType):
+        return _has_no_kernels(type.storage_type)
+    return any(_has_no_kernels(type.field(at).type) for at in range(type.num_fields))

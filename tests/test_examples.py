@@ -1,0 +1,44 @@
+"""Every example runs as its first lines say, and says what it should."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXPECTED: dict[str, tuple[str, ...]] = {
+    "demo": ("60,000", "Every acknowledged row is there", "Done."),
+    "many_writers": ("80 commits", "80 rows; 10 commits do not count", "agrees: True True", "column:"),
+    "partitions_and_filters": ("[8, 8, 8]", "13 pruned", "168 sales", "2 sales that day", "half a day"),
+    "quickstart": ("'action': 'buy'", "amount: double", "1 row with an amount", "4 rows"),
+    "streaming_ingest": ("600,000 rows taken, 0 visible", "still 1,200,000 rows", "above 3"),
+    "time_travel": ("'tea', 'price': 3.0", "restored:", "overwrite", "restore"),
+}
+
+
+def test_every_example_is_here() -> None:
+    names = {path.stem for path in (ROOT / "examples").glob("*.py")} - {"__init__"}
+    assert names == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_example(name: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        [sys.executable, "-m", f"examples.{name}"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for part in EXPECTED[name]:
+        assert part in done.stdout
+    assert list(tmp_path.iterdir()) == []  # it cleans up after itself
