@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from crdtcat.format.settings import (
     settings_name,
 )
 from crdtcat.head import Version
+from crdtcat.locks import ForkSafeLock
 from crdtcat.names import validate_column_name, validate_table_name
 from crdtcat.options import make_options
 from crdtcat.session import Session
@@ -63,7 +63,7 @@ class Catalog:
 
     def _start(self) -> None:
         self._clock = HybridClock()
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in ("_clock", "_lock")}
@@ -122,7 +122,7 @@ class Catalog:
         One GET the first time. Raises `NotFound`.
         """
         validate_table_name(name)
-        with self._lock:
+        with self._lock():
             if name not in self._tables or self._tables[name].dropped:
                 settings = self._settings(name)
                 if settings is None or settings.dropped:
@@ -154,7 +154,7 @@ class Catalog:
         """
         validate_table_name(name)
         settings = _new_settings(schema, partition_by, time_column)
-        with self._lock:
+        with self._lock():
             self._check_format(create=True)
             found = self._settings(name)
             if found is not None and not found.dropped:
@@ -188,7 +188,7 @@ class Catalog:
         per 1,000 files). Its segments are garbage from then on. Raises `NotFound`.
         """
         validate_table_name(name)
-        with self._lock:
+        with self._lock():
             settings = self._settings(name)
             if settings is None or settings.dropped:
                 raise NotFound(f"no table {name!r} in {self.url}")

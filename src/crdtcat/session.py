@@ -9,7 +9,6 @@ Reads are monotonic: a refresh only ever adds versions. A handle reads its own w
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from crdtcat.format.settings import Settings, decode_settings, dropped_name, log
 from crdtcat.format.version import OPERATIONS, pack, unpack
 from crdtcat.head import Head, Version
 from crdtcat.head.version import time_range
+from crdtcat.locks import ForkSafeLock
 from crdtcat.log import State, Summary
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
@@ -63,7 +63,7 @@ class Session:
     def _start(self, clock: HybridClock) -> None:
         self.clock = clock
         self.writer = Writer(self.folder, clock, self.options.max_clock_skew_seconds * 1000)
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._state = State(self.folder)
         self._head: Head | None = None
         self.summaries: dict[str, Summary] = {}
@@ -90,7 +90,7 @@ class Session:
             NotFound: the table was dropped.
             Corrupt, UnsupportedFormat, StoreUnavailable: as reading does.
         """
-        with self._lock:
+        with self._lock():
             reader = run(
                 Reader(
                     self.folder,
@@ -107,9 +107,9 @@ class Session:
     def _advance(self, state: State) -> None:
         if state is self._state:
             return
-        self._state, self._head = state, None
-        if len(state.log):
+        if len(state.log):  # first, so that whatever interrupts us no commit sorts before what it saw
             self.clock.observe(int(state.log.id_fields["hlc"].max()))
+        self._state, self._head = state, None
 
     def _check_not_dropped(self, listed: Sequence[str]) -> None:
         """Raises `NotFound` if the listing says so, or if all that was there is gone and the settings do."""
@@ -136,7 +136,7 @@ class Session:
         """The head, after a refresh; with `refresh=False` the last one, if there is one."""
         if refresh or not len(self._state.log):
             self.refresh()
-        with self._lock:
+        with self._lock():
             if self._head is None:
                 self._head = Head(self.table, self._state.log, self.settings)
                 self.known = known_from_head(self._head.columns) or self.known

@@ -16,12 +16,12 @@ Pure functions and one small mutable holder; no I/O.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from crdtcat.errors import LimitExceeded
+from crdtcat.locks import ForkSafeLock
 
 COUNTER_BITS = 16
 HLC_MAX = 2**64 - 1
@@ -87,7 +87,7 @@ class HybridClock:
 
     def __init__(self, physical_ms: Callable[[], int] = wall_ms) -> None:
         self._physical_ms = physical_ms
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._last = 0
 
     @property
@@ -97,17 +97,17 @@ class HybridClock:
 
     def tick(self) -> int:
         """A new timestamp for a local event."""
-        with self._lock:
+        with self._lock():
             self._last = tick(self._last, self._physical_ms())
             return self._last
 
     def observe(self, remote: int) -> None:
         """Remember a timestamp seen elsewhere, so that the next tick is above it."""
-        with self._lock:
+        with self._lock():
             self._last = max(self._last, remote)
 
     def receive(self, remote: int) -> int:
         """A new timestamp above `remote` and above everything before."""
-        with self._lock:
+        with self._lock():
             self._last = receive(self._last, remote, self._physical_ms())
             return self._last

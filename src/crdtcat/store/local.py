@@ -104,8 +104,8 @@ class LocalStore(Store):
         folder = os.path.dirname(goal)  # noqa: PTH120
         hidden = f"{folder}/{_HIDDEN}{secrets.token_hex(12)}"
         sent_ms = time.time_ns() // 1_000_000
-        descriptor = self._create(hidden, folder)
         try:
+            descriptor = self._create(hidden, folder)
             try:
                 _write_all(descriptor, data)
                 os.fsync(descriptor)

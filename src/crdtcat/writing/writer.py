@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from crdtcat.clock import HybridClock, VersionId
 from crdtcat.drive import run
 from crdtcat.errors import ClockSkew, CommitUnknown, StoreUnavailable
 from crdtcat.format.version import encode_version
+from crdtcat.locks import ForkSafeLock
 from crdtcat.protocol import Outcome, Publish, Put, version_name
 from crdtcat.store import Store
 
@@ -35,13 +35,14 @@ class Writer:
         self.folder = folder
         self._clock = clock
         self._max_skew_ms = max_skew_ms
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._renew()
 
     def _renew(self) -> None:
         self.id = secrets.randbits(64)
         self.seq = 0
         self._process = os.getpid()
+        self._in_doubt = False
 
     def commit(self, store: Store, body: Mapping[str, Any], puts: Sequence[Put] = ()) -> VersionId:
         """Store `puts`, then one version file with `body`. One PUT each, no read, no list.
@@ -52,21 +53,20 @@ class Writer:
             CommitUnknown: the version may or may not be there.
         """
         self._check_clock(store)
-        with self._lock:
-            if self._process != os.getpid():
+        with self._lock():
+            if self._in_doubt or self._process != os.getpid():
                 self._renew()
             stamp = {"h": self._clock.tick(), "w": self.id, "s": self.seq + 1, "l": self.folder}
             id, data = encode_version({**body, **stamp})
             name = version_name(self.folder, id)
-            try:
-                outcome = run(Publish((*puts, Put(name, data))), store).outcome
-            except BaseException:
-                self._renew()  # in doubt: this number must never stand for anything else
-                raise
+            self._in_doubt = (
+                True  # until the outcome is known, whatever interrupts us: no number is used twice
+            )
+            outcome = run(Publish((*puts, Put(name, data))), store).outcome
             if outcome is Outcome.DONE:
                 self.seq += 1
+                self._in_doubt = False
                 return id
-            self._renew()
         if outcome is Outcome.NOTHING:
             raise StoreUnavailable(
                 f"{self.folder}: the rows could not be stored; nothing is visible, try again"

@@ -1,0 +1,163 @@
+"""Handles that travel: forked, pickled, shared between threads. Each copy is a writer of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from crdtcat import Catalog, Table
+from tests.processes.work import SCHEMA, commits_found, rows
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Catalog(str(tmp_path / "catalog"), upkeep=False).create_table("t", SCHEMA)
+
+
+def _in_a_fork(work: object) -> str:
+    """Run in a forked child, and return what it returns, or the error it raises."""
+    assert callable(work)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            text = str(work())
+        except BaseException as error:  # noqa: BLE001 (a child must never return into the test run)
+            text = f"error {error!r}"
+        os.write(writing, text.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return text
+
+
+def test_a_forked_handle_commits_under_another_id(table: Table) -> None:
+    before = table.append(rows(0, 0))
+    assert table.head().row_count == 5  # a head, a clock and a writer are all in use
+    child = _in_a_fork(lambda: table.append(rows(1, 0)).id)
+    after = table.append(rows(0, 1))
+    writers = {version.id.writer for version in table.history()}
+    assert len(writers) == 2
+    assert after.id.writer == before.id.writer
+    assert [before.id.seq, after.id.seq] == [1, 2]
+    assert child in {str(version.id) for version in table.history()}
+    assert commits_found(Catalog(table._session.store.url)) == {0: {0, 1}, 1: {0}}
+
+
+def test_forks_of_forks(table: Table) -> None:
+    def grandchild() -> str:
+        table.append(rows(1, 0))
+        answer = _in_a_fork(lambda: table.append(rows(2, 0)).id.seq)
+        table.append(rows(1, 1))
+        return answer
+
+    table.append(rows(0, 0))
+    assert _in_a_fork(grandchild) == "1"
+    assert commits_found(Catalog(table._session.store.url)) == {0: {0}, 1: {0, 1}, 2: {0}}
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_fork_while_other_threads_commit_and_read(table: Table) -> None:
+    """Locks that another thread held at the fork must not stop the child."""
+    stop = threading.Event()
+
+    def busy(number: int) -> None:
+        commit = 0
+        while not stop.is_set():
+            table.append(rows(number, commit))
+            table.head()
+            commit += 1
+
+    with ThreadPoolExecutor(3) as threads:
+        running = [threads.submit(busy, number) for number in range(3)]
+        try:
+            for n in range(100, 112):
+                assert _in_a_fork_within(20, partial(_append_seq, table, n)) == "1"
+                assert int(_in_a_fork_within(20, lambda: table.head().row_count)) >= 5
+        finally:
+            stop.set()
+        for each in running:
+            each.result()
+    found = commits_found(Catalog(table._session.store.url))
+    assert set(range(100, 112)) <= set(found)
+
+
+def _append_seq(table: Table, child: int) -> int:
+    return table.append(rows(child, 0)).id.seq
+
+
+def _in_a_fork_within(seconds: int, work: object) -> str:
+    def limited() -> object:
+        signal.alarm(seconds)  # ends the child, and with it the pipe
+        assert callable(work)
+        return work()
+
+    return _in_a_fork(limited)
+
+
+def test_a_pickled_handle_is_another_writer_and_knows_the_columns(table: Table) -> None:
+    first = table.append(rows(0, 0))
+    copy: Table = pickle.loads(pickle.dumps(table))
+    second = copy.append(rows(1, 0))
+    assert first.id.writer != second.id.writer
+    assert second.id.seq == 1
+    assert copy.head().snapshot == table.head().snapshot
+    with pytest.raises(ValueError, match="unknown"):
+        copy.append([{"unknown": 1}])
+
+
+def _work(given: tuple[Table, int]) -> tuple[int, int]:
+    table, number = given
+    version = table.append(rows(number, 0))
+    return version.id.writer, version.id.seq
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_multiprocessing_pool(table: Table, method: str) -> None:
+    table.append(rows(-1, 0))
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        ids = pool.map(_work, [(table, number) for number in range(6)])
+    assert len({writer for writer, _ in ids}) == 6  # every task unpickled a copy of its own
+    assert {seq for _, seq in ids} == {1}
+    assert table.head().version == 7
+
+
+def test_one_handle_shared_by_eight_threads(table: Table) -> None:
+    def work(number: int) -> None:
+        for commit in range(6):
+            version = table.append(rows(number, commit))
+            assert version.id in {each.id for each in table.history()}  # reads its own writes
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    history = list(table.history())
+    assert len({version.id.writer for version in history}) == 1
+    assert sorted(version.id.seq for version in history) == list(range(1, 49))
+    assert commits_found(Catalog(table._session.store.url)) == {n: set(range(6)) for n in range(8)}
+
+
+def test_threads_that_write_read_bundle_and_collect(tmp_path: Path) -> None:
+    table = Catalog(str(tmp_path / "c"), upkeep=False, grace_seconds=0).create_table("t", SCHEMA)
+
+    def work(number: int) -> None:
+        for commit in range(4):
+            table.append(rows(number, commit))
+            if number % 2:
+                table.checkpoint()
+                table.collect()
+            else:
+                assert table.read().num_rows >= 5 * (commit + 1)
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, range(6)))
+    assert commits_found(Catalog(table._session.store.url)) == {n: set(range(4)) for n in range(6)}
