@@ -24,7 +24,8 @@
     └── StoreError                    the storage below
         ├── StoreUnavailable     E501  still failing after every retry; try again later
         ├── AccessDenied         E502  the store refused the credentials
-        └── CapabilityMissing    E503  the store cannot do what was asked of it
+        ├── CapabilityMissing    E503  the store cannot do what was asked of it
+        └── Missing              E504  a store has no object of that name; verbs turn it into one of the above
 
 Codes are stable and append-only: a code never changes its meaning. Each message says what happened, to
 what, and what to do next.
@@ -50,6 +51,7 @@ __all__ = [
     "InvalidFilter",
     "InvalidName",
     "LimitExceeded",
+    "Missing",
     "NoSnapshots",
     "NotFound",
     "SchemaMismatch",
@@ -211,3 +213,13 @@ class CapabilityMissing(StoreError):
     """The store cannot do what was asked of it."""
 
     code = "E503"
+
+
+class Missing(StoreError, KeyError):
+    """A store has no object of that name. `name` says which. The verbs turn it into a more telling error."""
+
+    code = "E504"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name

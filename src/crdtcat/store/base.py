@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from crdtcat.errors import CrdtcatError, InvalidArgument, StoreUnavailable
+from crdtcat.errors import CrdtcatError, InvalidArgument, Missing, StoreUnavailable
 from crdtcat.store import naming
 from crdtcat.store.requests import Kind, RequestCounter
 from crdtcat.store.retry import Fault, RetryPolicy, classify
-from crdtcat.store.values import Answers, Data, Missing, Names, NameTaken, ObjectInfo, Page, Range, translate
+from crdtcat.store.values import Answers, Data, Names, NameTaken, ObjectInfo, Page, Range, translate
 
 MULTIPART_BYTES = 64 * 2**20
 """Objects larger than this are uploaded in parts, where the store has such a thing."""

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from fsspec.asyn import sync
 
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.errors import CapabilityMissing, InvalidArgument
+from crdtcat.errors import CapabilityMissing, InvalidArgument, Missing
 from crdtcat.store import s3_faults
 from crdtcat.store.base import GET_CONCURRENCY, MULTIPART_BYTES, Store
 from crdtcat.store.exclusion import creates_exclusively
@@ -33,7 +33,7 @@ from crdtcat.store.retry import Fault, RetryPolicy
 from crdtcat.store.s3_connection import connect, import_s3fs
 from crdtcat.store.s3_multipart import PART_BYTES, upload
 from crdtcat.store.skew import SkewEstimate
-from crdtcat.store.values import Answers, Data, Missing, Names, NameTaken, ObjectInfo, Page, Range
+from crdtcat.store.values import Answers, Data, Names, NameTaken, ObjectInfo, Page, Range
 
 DELETE_NAMES_MAX = 1000
 """The most names one multi-object delete may carry."""

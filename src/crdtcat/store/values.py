@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crdtcat.errors import AccessDenied, CapabilityMissing, StoreError, StoreUnavailable
+from crdtcat.errors import AccessDenied, CapabilityMissing, Missing, StoreError, StoreUnavailable
 from crdtcat.store.retry import Fault
 
 Range = tuple[str, int, int | None]
@@ -40,16 +40,6 @@ class Page:
 
     objects: tuple[ObjectInfo, ...]
     after: str | None
-
-
-class Missing(StoreError, KeyError):
-    """There is no object of that name. `name` says which."""
-
-    code = "E504"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
 
 
 class NameTaken(Exception):

@@ -23,10 +23,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from crdtcat.errors import StoreUnavailable
+from crdtcat.errors import Missing, StoreUnavailable
 from crdtcat.store.base import Store
 from crdtcat.store.requests import Kind
-from crdtcat.store.values import Answers, Data, Missing, Names, NameTaken, Page, Range
+from crdtcat.store.values import Answers, Data, Names, NameTaken, Page, Range
 
 Fault = Literal["error", "lost_answer", "transient", "transient_lost_answer"]
 FAULTS: tuple[Fault, ...] = ("error", "lost_answer", "transient", "transient_lost_answer")

@@ -7,7 +7,7 @@ concurrent append survives it; of two concurrent overwrites of one scope the gre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -126,13 +126,17 @@ def plan_rows(session: Session, incoming: pa.Schema, *, evolve: bool) -> Fit:
     return plan
 
 
-def new_stager(session: Session, plan: Fit, put: Callable[[Put], None] | None = None) -> Stager:
+def new_stager(session: Session, plan: Fit) -> Stager:
     """A stager for one commit."""
     partitioning = partitioning_of(session)
     missing = [field.column for field in partitioning.fields if field.column not in plan.schema.names]
     if missing:
         raise SchemaMismatch(f"the rows lack {missing}, by which table {session.table!r} is partitioned")
     partitioning.validate(plan.schema)
+
+    def put(full: Put) -> None:
+        session.store.put(full.name, full.data)
+
     return Stager(plan, partitioning, session.options, time_column=_time_column(session, plan), put=put)
 
 

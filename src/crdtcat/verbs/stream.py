@@ -15,7 +15,6 @@ import pyarrow as pa
 from crdtcat.chunks.type_codes import decode_type
 from crdtcat.errors import InvalidArgument, SchemaMismatch
 from crdtcat.head import Version
-from crdtcat.protocol import Put
 from crdtcat.session import Session
 from crdtcat.verbs.rows import check_commit, learn, new_stager, plan_rows
 from crdtcat.writing.fit import Fit, Known, KnownColumn, fit
@@ -65,7 +64,7 @@ class StreamWriter:
         incoming = Incoming.of(data)
         if self._plan is None or self._stager is None:
             reader, self._plan = self._planned(incoming)
-            self._stager = new_stager(self._session, self._plan, self._put)
+            self._stager = new_stager(self._session, self._plan)
         else:
             reader = incoming.reader(_known(self._plan))
             fit(reader.schema, _known(self._plan), evolve=False)
@@ -86,17 +85,16 @@ class StreamWriter:
         reader = incoming.reader(session.known)
         return reader, plan_rows(session, reader.schema, evolve=False)
 
-    def _put(self, put: Put) -> None:
-        self._session.store.put(put.name, put.data)
-
     def commit(self) -> Version:
         """Make everything written visible, as one version. Raises as `append` does."""
         self._check_open()
         if self._stager is None or self._plan is None:
             raise InvalidArgument("nothing was written to this stream: write at least one batch, or abort()")
         self._open = False
-        body = self._stager.finish()
-        self.version = self._session.commit("append", body=body, metadata=self._metadata, key=self._key)
+        body, puts = self._stager.finish(), self._stager.puts
+        self.version = self._session.commit(
+            "append", body=body, puts=puts, metadata=self._metadata, key=self._key
+        )
         learn(self._session, self._plan, self.version)
         if self._committed is not None:
             self._committed(self.version)

@@ -72,7 +72,8 @@ class Stager:
         partitioning: the table's partitioning.
         options: sizes.
         time_column: column whose least and greatest values are recorded.
-        put: stores a segment at once; without it segments are kept for the caller, in `puts`.
+        put: stores a full segment at once, so that memory stays bounded. The last one is left to the
+            caller, in `puts`: it is published together with the version.
     """
 
     def __init__(
@@ -82,13 +83,13 @@ class Stager:
         options: Options,
         *,
         time_column: str | None,
-        put: Callable[[Put], None] | None = None,
+        put: Callable[[Put], None],
     ) -> None:
         self.fit = fit
         self.staged = Staged()
         self.puts: list[Put] = []
         self._partitioning, self._options, self._time_column = partitioning, options, time_column
-        self._put = put if put is not None else self.puts.append
+        self._put = put
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._seen: set[bytes] = set()
@@ -133,7 +134,7 @@ class Stager:
         segment = encode_segment(chunks, self._hashes[first:])
         unique = secrets.token_bytes(8)
         name = segment_name(self.staged.hashes[first], unique)
-        self._put(Put(name, segment.data))
+        (self.puts.append if last else self._put)(Put(name, segment.data))
         number = len(self.staged.segments)
         title = self.staged.hashes[first][:16] + unique
         self.staged.segments.append([title, segment.size, segment.digest, segment.footer_length])
