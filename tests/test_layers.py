@@ -20,8 +20,7 @@ def layers() -> dict[str, int]:
     return {name: int(number) for number, cell in _ROW.findall(page) for name in re.findall(r"`(\w+)`", cell)}
 
 
-LAYERS = {"options": 0, "locks": 0, **layers()}
-"""Options are limits that a user may choose, locks are a tool for everybody: they import no layer of ours."""
+LAYERS = layers()
 
 
 def modules() -> Iterator[tuple[str, Path]]:
