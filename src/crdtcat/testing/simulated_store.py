@@ -1,0 +1,177 @@
+"""A store in which everything that can go wrong does, as one seed says, and time is a number.
+
+Objects live in a dict that several `SimulatedStore`s share, one for each simulated process. Every request
+first asks `interfere` what becomes of it. That is also where other processes get their turn: a request that
+takes long is one during which somebody else does something. One thread; nothing waits.
+
+`virtual_time` replaces the process's clock, its random numbers and its threads for as long as a simulation
+runs, so that the real code, unchanged, is a function of the seed.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from typing import Any, Literal, TypeVar
+from unittest import mock
+
+import numpy.random  # noqa: F401 (draws a seed when first imported, which must not be within a simulation)
+
+from crdtcat.errors import StoreUnavailable
+from crdtcat.scan import execute
+from crdtcat.store.base import Store
+from crdtcat.store.requests import Kind
+from crdtcat.store.values import Answers, Data, Names, ObjectInfo, Page, Range
+
+Trouble = Literal["error", "lost answer", "transient", "transient lost answer", "crash", "crash after"]
+"""What becomes of a request: whether it takes effect first, and whether the caller is told, or is no more."""
+Objects = dict[str, tuple[bytes, int]]
+"""Bytes and the store's time of every object."""
+_T = TypeVar("_T")
+
+
+class Crash(BaseException):
+    """The simulated process died at this instruction. Nothing that is meant to catch errors catches it."""
+
+
+class VirtualClock:
+    """Time in a simulation: the store's, and that of whichever process is running."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self.now_ms = now_ms
+        self.skew_ms = 0
+
+    def time_ns(self) -> int:
+        """The running process's idea of the time."""
+        return (self.now_ms + self.skew_ms) * 1_000_000
+
+
+class AtOnce(Executor):
+    """An executor without threads: what is submitted is done before `submit` returns."""
+
+    def __init__(self, *threads: Any, **names: Any) -> None:
+        """Takes what a thread pool takes, and needs none of it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Do it. What it raises is raised when the result is asked for."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001 (a crash, too, comes out where the result is wanted)
+            future.set_exception(error)
+        return future
+
+
+@contextmanager
+def virtual_time(clock: VirtualClock, chance: random.Random) -> Iterator[None]:
+    """While this lasts, the wall clock is `clock`, every random number comes from `chance`, and what would
+    be done in a thread is done at once."""
+    with (
+        mock.patch.object(execute, "ThreadPoolExecutor", AtOnce),
+        mock.patch.object(time, "time_ns", clock.time_ns),
+        mock.patch.object(secrets, "randbits", chance.getrandbits),
+        mock.patch.object(secrets, "token_bytes", chance.randbytes),
+    ):
+        yield
+
+
+class SimulatedStore(Store):
+    """One process's way to shared objects.
+
+    Args:
+        objects: shared by all stores of a simulation.
+        clock: the store's time.
+        interfere: asked before each request; may do other things first, and names the trouble, if any.
+        page_limit: names in a page of a listing.
+    """
+
+    can_create_exclusively = True
+
+    def __init__(
+        self,
+        objects: Objects,
+        clock: VirtualClock,
+        interfere: Callable[[Kind, str], Trouble | None],
+        *,
+        page_limit: int = 3,
+    ) -> None:
+        super().__init__("memory://simulated")
+        self.objects, self.clock, self.interfere = objects, clock, interfere
+        self.page_limit = page_limit
+
+    def skew_ms(self) -> int | None:
+        """Known exactly: every answer of a simulated store carries the time."""
+        return -self.clock.skew_ms
+
+    def _request(self, kind: Kind, name: str, effect: Callable[[], _T]) -> _T:
+        trouble = self.interfere(kind, name)
+        if trouble is None:
+            return effect()
+        if "lost answer" in trouble or trouble == "crash after":
+            effect()
+        what = f"simulated {trouble}: {kind} of {name}"
+        if trouble.startswith("crash"):
+            raise Crash(what)
+        raise ConnectionResetError(what) if trouble.startswith("transient") else StoreUnavailable(what)
+
+    def _put(self, name: str, data: Data) -> None:
+        self._request("put", name, lambda: self._store(name, data))
+
+    def _store(self, name: str, data: Data) -> None:
+        self.objects[name] = bytes(data), self.clock.now_ms
+
+    def _put_if_absent(self, name: str, data: Data) -> None:
+        def create() -> None:
+            if name in self.objects:
+                raise FileExistsError(name)
+            self._store(name, data)
+
+        self._request("put", name, create)
+
+    def _get(self, name: str, start: int, stop: int | None) -> bytes:
+        def read() -> bytes:
+            if name not in self.objects:
+                raise FileNotFoundError(name)
+            return self.objects[name][0][start:stop]
+
+        return self._request("get", name, read)
+
+    def _get_many(self, ranges: Sequence[Range]) -> Answers:
+        return [self._get_or_none(each) for each in ranges]
+
+    def _list_page(self, prefix: str, after: str, limit: int) -> Page:
+        def page() -> Page:
+            names = sorted(
+                name
+                for name in self.objects
+                if name.startswith(prefix) and name > after and "/" not in name[len(prefix) :]
+            )
+            found = tuple(self._info(name) for name in names[:limit])
+            return Page(found, found[-1].name if len(names) > limit else None)
+
+        return self._request("list", prefix, page)
+
+    def _info(self, name: str) -> ObjectInfo:
+        data, modified_ms = self.objects[name]
+        return ObjectInfo(name, len(data), modified_ms)
+
+    def _folders(self, prefix: str) -> Names:
+        def find() -> Names:
+            inside = (name[len(prefix) :].split("/") for name in self.objects if name.startswith(prefix))
+            return sorted({parts[0] for parts in inside if len(parts) > 1})
+
+        return self._attempt("list", prefix, lambda: self._request("list", prefix, find))
+
+    def _delete(self, names: Names) -> None:
+        for name in names:  # one by one: others may look in between
+            self._attempt("delete", name, self._forget(name))
+
+    def _forget(self, name: str) -> Callable[[], Any]:
+        return lambda: self._request("delete", name, lambda: self.objects.pop(name, None))
+
+    def _pause(self, seconds: float) -> None:  # noqa: ARG002 (drawn at random, so not for a simulation)
+        self.clock.now_ms += 1

@@ -1,0 +1,114 @@
+"""Simulations of the real catalog: many seeds hold, a seed is a whole run, and wrong code is found."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from crdtcat import drive, session
+from crdtcat.protocol import Outcome, Publish
+from crdtcat.store import Store
+from crdtcat.testing.ledger import Ledger
+from crdtcat.testing.simulator import SimulationFailed, replay, simulate
+from crdtcat.writing import writer
+from tests.protocol.mutants import SkippingReader
+
+FULL = os.environ.get("CRDTCAT_SLOW") == "full"
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_every_promise_holds_for_many_seeds(first: int) -> None:
+    for seed in range(first, first + 20):
+        simulate(seed, operations=16)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(not FULL, reason="minutes; CRDTCAT_SLOW=full")
+@pytest.mark.parametrize("first", range(1000, 4000, 250))
+def test_every_promise_holds_for_thousands_of_seeds(first: int) -> None:
+    for seed in range(first, first + 250):
+        simulate(seed, operations=40)
+
+
+def digest(seed: int) -> str:
+    return hashlib.sha256("\n".join(simulate(seed)).encode()).hexdigest()
+
+
+def test_a_seed_is_the_same_run_again_in_any_process() -> None:
+    code = "from tests.simulation.test_simulator import digest; print(digest(5))"
+    other = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": "12345"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert replay(5) == simulate(5)
+    assert other.stdout.strip() == digest(5)
+    assert digest(6) != digest(5)
+
+
+def first_failure(seeds: int) -> SimulationFailed:
+    for seed in range(seeds):
+        try:
+            simulate(seed)
+        except SimulationFailed as failed:
+            return failed
+    raise AssertionError("wrong code was not noticed")
+
+
+def test_a_reader_that_skips_what_vanished_is_found_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "Reader", SkippingReader)
+    failed = first_failure(100)
+    assert f"replay({failed.seed})" in str(failed)
+    with pytest.raises(SimulationFailed) as again:
+        replay(failed.seed)
+    assert again.value.why == failed.why
+    assert again.value.trace == failed.trace
+
+
+@pytest.mark.parametrize(
+    ("taken_for", "why"), [("DONE", "Corrupt|not there"), ("NOTHING", "failed, are there")]
+)
+def test_a_writer_that_takes_no_answer_for_an_answer_is_found(
+    monkeypatch: pytest.MonkeyPatch, taken_for: str, why: str
+) -> None:
+    def certain(step: Publish, store: Store) -> Publish:
+        done = drive.run(step, store)
+        return replace(done, outcome=Outcome[taken_for]) if done.outcome is Outcome.UNKNOWN else done
+
+    monkeypatch.setattr(writer, "run", certain)
+    assert re.search(why, first_failure(100).why)
+
+
+def test_the_ledger_knows_what_must_be_there() -> None:
+    ledger = Ledger()
+    one = ledger.begin(2)
+    ledger.check([], ledger.now())
+    ledger.end(one, "done")
+    with pytest.raises(AssertionError, match="acknowledged"):
+        ledger.check([], ledger.now())
+    with pytest.raises(AssertionError, match="times"):
+        ledger.check([0], ledger.now())
+    over = ledger.begin(1, overwrite=True)
+    ledger.check([0, 1], ledger.now())
+    ledger.end(over, "done")
+    with pytest.raises(AssertionError, match="still there"):
+        ledger.check([0, 1, 2], ledger.now())
+    failed = ledger.begin(1)
+    ledger.end(failed, "nothing")
+    with pytest.raises(AssertionError, match="failed"):
+        ledger.check([2, 3], ledger.now())
+    doubt = ledger.begin(1)
+    ledger.end(doubt, "unknown")
+    ledger.check([2], ledger.now())
+    ledger.check([2, 4], ledger.now())
+    with pytest.raises(AssertionError, match="not there"):
+        ledger.check([2], ledger.now())
