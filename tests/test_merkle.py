@@ -1,4 +1,4 @@
-"""The Merkle root: a function of the ordered leaves, equal to a plain tree, disturbed only where it changed."""
+"""The Merkle root: a function of the ordered leaves, equal to a plain tree, disturbed only near a change."""
 
 from __future__ import annotations
 

@@ -2,20 +2,24 @@
 
 `log_value` is a log's whole content as one comparable value: two logs of the same files are equal in all of
 it. `head_value` is everything a reader is promised (P3): rows, order, schema, root hash, snapshot,
-conflicts. `check_log` is the canonical form that every function over logs relies on.
+conflicts. `check_log` is the canonical form that every function over logs relies on, `check_read` what a read
+owes to whoever committed before it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
 
 from crdtcat.chunks.read import FooterCache
+from crdtcat.chunks.segment import segment_name
 from crdtcat.head import Head
-from crdtcat.log import Log
+from crdtcat.log import Log, State
 from crdtcat.log.log import NONE
 from crdtcat.log.statistics import to_sections
+from crdtcat.protocol.names import TRANSACTIONS, last
 from crdtcat.scan import Scan
 from crdtcat.store import Store
 
@@ -90,3 +94,36 @@ def _check_used(what: str, values: list[bytes], index: Any) -> None:
     assert values == sorted(set(values)), f"{what} must rise, each once"
     used = set(index[index != NONE].tolist())
     assert used == set(range(len(values))), f"{what} that nothing refers to"
+
+
+def check_read(state: State, must: AbstractSet[str], objects: AbstractSet[str], who: str) -> None:
+    """What a read owes: every acknowledged version, nothing without what came before it, rows for all of it.
+
+    Args:
+        state: what was read.
+        must: names of version files acknowledged before the read began.
+        objects: names of everything stored now.
+        who: read it, for the message.
+    """
+    found = {str(state.log.id_at(at)) for at in range(len(state.log))}
+    check_acknowledged(state, found, must, who)
+    assert not state.gaps(), f"{who} holds a version without those before it"
+    names = state.log.segment_name.tobytes()
+    titles = [names[at : at + 24] for at in range(0, len(names), 24)]
+    for chunk in range(state.log.chunk_count):
+        version = int(state.log.chunk_version[chunk])
+        id, ordinal = state.log.id_at(version), chunk - int(state.log.chunk_start[version])
+        places = state.log.place_segment[state.log.place_chunk == chunk].tolist()
+        stored = any(segment_name(titles[at][:16], titles[at][16:]) in objects for at in places)
+        inlined = (id.to_bytes(), ordinal) in state.log.inline
+        assert stored or inlined, f"{who} shows version {id}, whose rows are nowhere"
+
+
+def check_acknowledged(state: State, found: AbstractSet[str], must: AbstractSet[str], who: str) -> None:
+    """Every version of this log is found; a transaction unless it turned out not to be for this log."""
+    lost = sorted(
+        name
+        for name in must - state.elsewhere
+        if name.startswith((state.folder, TRANSACTIONS)) and last(name).removesuffix(".v") not in found
+    )
+    assert not lost, f"{who} misses what was acknowledged: {', '.join(lost)}"

@@ -26,27 +26,11 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from crdtcat.chunks.segment import segment_name
 from crdtcat.errors import CrdtcatError
 from crdtcat.log import State
-from crdtcat.protocol import (
-    Answer,
-    Delete,
-    Deleted,
-    Get,
-    Got,
-    Listed,
-    ListPage,
-    Object,
-    Outcome,
-    Publish,
-    Put,
-    Reader,
-    Request,
-    Stored,
-    is_version,
-)
-from crdtcat.protocol.names import TRANSACTIONS
+from crdtcat.protocol import Answer, Outcome, Publish, Reader, is_version
+from crdtcat.testing.invariants import check_acknowledged, check_read
+from crdtcat.testing.scheduled_store import Deleting, Effect, ScheduledStore
 
 Stage = Callable[[Any], Any]
 """From a finished step to the next one, or to `None`: nothing more to do."""
@@ -104,10 +88,6 @@ def explore(
     return _Explorer(actors, dict(objects), folder, page).run(faults, worlds_max)
 
 
-class _Broken(Exception):
-    """A rule was broken."""
-
-
 class _Numbers(Generic[_H]):
     """Values and their numbers: worlds are made of numbers, because numbers hash at once."""
 
@@ -123,12 +103,6 @@ class _Numbers(Generic[_H]):
 
     def __getitem__(self, number: int) -> _H:
         return self._values[number]
-
-
-class _Deleting(NamedTuple):
-    """A deletion of several names, under way."""
-
-    left: tuple[str, ...]
 
 
 class _Place(NamedTuple):
@@ -150,20 +124,9 @@ class _World(NamedTuple):
     places: tuple[_Place | None, ...]
 
 
-class _Effect(NamedTuple):
-    """One way a request can go: in words, its answer, and what it does."""
-
-    words: str
-    answer: Any
-    added: frozenset[str] = frozenset()
-    removed: frozenset[str] = frozenset()
-    late: frozenset[str] = frozenset()
-    faults: int = 0
-
-
 class _Explorer:
     def __init__(self, actors: Sequence[Actor], data: dict[str, bytes], folder: str, page: int) -> None:
-        self.actors, self.data, self.folder, self.page = actors, data, folder, page
+        self.actors, self.folder, self.store = actors, folder, ScheduledStore(data, page)
         self.sets: _Numbers[frozenset[str]] = _Numbers()
         self.steps: _Numbers[Any] = _Numbers()
         self.answers: _Numbers[Any] = _Numbers()
@@ -171,10 +134,9 @@ class _Explorer:
         self.taken: dict[tuple[int, tuple[int, ...]], int] = {}
         self.followed: dict[tuple[int, int, int], _Place | None] = {}
         self.cold: dict[int, tuple[State, frozenset[str]]] = {}
-        self.pages: dict[tuple[int, ListPage], Listed] = {}
 
     def run(self, faults: int, worlds_max: int) -> Exploration:
-        stored = frozenset(self.data)
+        stored = frozenset(self.store.data)
         places = tuple(self._placed(at, 0, actor.first) for at, actor in enumerate(self.actors))
         nothing = self.sets.of(frozenset())
         world = _World(self.sets.of(stored), nothing, nothing, faults, places)
@@ -191,7 +153,7 @@ class _Explorer:
                     if then not in came:
                         came[then] = (now, words)
                         queue.append(then)
-            except _Broken as broken:
+            except AssertionError as broken:
                 return Exploration(len(came), str(broken), _way(came, now))
             if len(came) > worlds_max:
                 raise OverflowError(f"more than {worlds_max:,} worlds: fewer actors, objects or faults")
@@ -211,46 +173,14 @@ class _Explorer:
                 place = place._replace(began=world.acknowledged)  # noqa: PLW2901
             for index, want in enumerate(self.steps[place.step].wants):
                 before = self.answers[place.answers[index]]
-                if before is not None and not isinstance(before, _Deleting):
+                if before is not None and not isinstance(before, Deleting):
                     continue
-                for effect in self._effects(world, want, before):
+                objects = self.sets[world.objects]
+                for effect in self.store.effects(objects, want, before, faults=world.faults > 0):
                     words = f"{self.actors[at].name}: {effect.words}"
                     yield words, self._after(world, at, place, index, effect)
 
-    def _effects(self, world: _World, want: Request, before: _Deleting | None) -> Iterator[_Effect]:
-        objects = self.sets[world.objects]
-        match want:
-            case ListPage():
-                page = self._page(world.objects, want)
-                names = ", ".join(item.name for item in page.objects) or "nothing"
-                yield _Effect(f"lists {names}", page)
-            case Get(name):
-                data = self.data[name] if name in objects else None
-                yield _Effect(f"gets {name}{'' if data else ', which is gone'}", Got(data))
-            case Put(name, data):
-                if self.data.setdefault(name, bytes(data)) != data:
-                    raise _Broken(f"two different objects of one name: {name}")
-                yield from _puts(name, faults=world.faults > 0)
-            case Delete(names):
-                left = names if before is None else before.left
-                for name in left:
-                    rest = tuple(other for other in left if other != name)
-                    answer = _Deleting(rest) if rest else Deleted()
-                    yield _Effect(f"deletes {name}", answer, removed=frozenset({name}))
-
-    def _page(self, objects: int, want: ListPage) -> Listed:
-        key = (objects, want)
-        if key not in self.pages:
-            names = sorted(
-                name
-                for name in self.sets[objects]
-                if name.startswith(want.prefix) and name > want.after and "/" not in name[len(want.prefix) :]
-            )
-            listed = tuple(Object(name, len(self.data[name])) for name in names[: self.page])
-            self.pages[key] = Listed(listed, listed[-1].name if len(names) > self.page else None)
-        return self.pages[key]
-
-    def _after(self, world: _World, at: int, place: _Place, index: int, effect: _Effect) -> _World:
+    def _after(self, world: _World, at: int, place: _Place, index: int, effect: Effect) -> _World:
         objects = (self.sets[world.objects] | effect.added) - effect.removed
         world = world._replace(
             objects=self.sets.of(objects),
@@ -274,7 +204,7 @@ class _Explorer:
 
     def _is_open(self, number: int) -> bool:
         answer = self.answers[number]
-        return answer is None or isinstance(answer, _Deleting)
+        return answer is None or isinstance(answer, Deleting)
 
     def _take(self, step: int, answers: tuple[int, ...]) -> Any:
         key = (step, answers)
@@ -283,7 +213,7 @@ class _Explorer:
             try:
                 self.taken[key] = self.steps.of(self.steps[step].take(given))
             except CrdtcatError as error:
-                raise _Broken(f"a step raised {type(error).__name__}: {error}") from error
+                raise AssertionError(f"a step raised {type(error).__name__}: {error}") from error
         return self.steps[self.taken[key]]
 
     def _follow(self, at: int, stage: int, step: int) -> _Place | None:
@@ -310,63 +240,23 @@ class _Explorer:
 
     def _check_finished(self, world: _World, step: Any, began: int) -> None:
         if isinstance(step, Reader):
-            self._check_result(step.state, self.sets[began], self.sets[world.objects], "a reader")
+            check_read(step.state, self.sets[began], self.sets[world.objects], "a reader")
 
     def _check_cold(self, world: _World) -> None:
         if world.objects not in self.cold:
+            objects = self.sets[world.objects]
             reader: Any = Reader(self.folder, State(self.folder))
             while wants := reader.wants:
-                given = [effect.answer for want in wants for effect in self._effects(world, want, None)]
+                given = [next(self.store.effects(objects, want, None, faults=False)).answer for want in wants]
                 try:
                     reader = reader.take(given)
                 except CrdtcatError as error:
-                    raise _Broken(f"a cold read raised {type(error).__name__}: {error}") from error
-            self._check_result(reader.state, frozenset(), self.sets[world.objects], "a cold read")
-            self.cold[world.objects] = reader.state, _versions(reader.state)
-        _check_whole(*self.cold[world.objects], self.sets[world.acknowledged], "a cold read")
-
-    def _check_result(self, state: State, must: frozenset[str], objects: frozenset[str], who: str) -> None:
-        _check_whole(state, _versions(state), must, who)
-        if state.gaps():
-            raise _Broken(f"{who} holds a version without those before it")
-        names = state.log.segment_name.tobytes()
-        titles = [names[at : at + 24] for at in range(0, len(names), 24)]
-        for chunk in range(state.log.chunk_count):
-            version = int(state.log.chunk_version[chunk])
-            id, ordinal = state.log.id_at(version), chunk - int(state.log.chunk_start[version])
-            places = state.log.place_segment[state.log.place_chunk == chunk].tolist()
-            stored = any(segment_name(titles[at][:16], titles[at][16:]) in objects for at in places)
-            if not stored and (id.to_bytes(), ordinal) not in state.log.inline:
-                raise _Broken(f"{who} shows version {id}, whose rows are nowhere")
-
-
-def _check_whole(state: State, found: frozenset[str], must: frozenset[str], who: str) -> None:
-    """A version counts where it belongs; a transaction unless the reader found it is not for its log."""
-    lost = {
-        name
-        for name in must - state.elsewhere
-        if name.startswith((state.folder, TRANSACTIONS)) and _id(name) not in found
-    }
-    if lost:
-        raise _Broken(f"{who} misses what was acknowledged: {', '.join(sorted(lost))}")
-
-
-def _versions(state: State) -> frozenset[str]:
-    return frozenset(str(state.log.id_at(at)) for at in range(len(state.log)))
-
-
-def _id(name: str) -> str:
-    return name.rsplit("/", 1)[-1].removesuffix(".v")
-
-
-def _puts(name: str, *, faults: bool) -> Iterator[_Effect]:
-    this = frozenset({name})
-    yield _Effect(f"puts {name}", Stored(), added=this)
-    if faults:
-        unclear = Stored(clear=False)
-        yield _Effect(f"puts {name}, and the answer is lost", unclear, added=this, faults=1)
-        yield _Effect(f"fails to put {name}", unclear, faults=1)
-        yield _Effect(f"puts {name}, which will take a while", unclear, late=this, faults=1)
+                    raise AssertionError(f"a cold read raised {type(error).__name__}: {error}") from error
+            check_read(reader.state, frozenset(), objects, "a cold read")
+            log = reader.state.log
+            found = frozenset(str(log.id_at(at)) for at in range(len(log)))
+            self.cold[world.objects] = reader.state, found
+        check_acknowledged(*self.cold[world.objects], self.sets[world.acknowledged], "a cold read")
 
 
 def _way(came: Mapping[_World, tuple[_World, str] | None], world: _World) -> tuple[str, ...]:
