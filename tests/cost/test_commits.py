@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.cost.places import SCHEMA, Place, asked, few, many
 
 from crdtcat import Catalog
+from tests.cost.places import SCHEMA, Place, asked, few, many
 
 
 def test_inlined_append_is_one_put(place: Place) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.cost.places import SCHEMA, Place, asked, few, measured, rows
 
 from crdtcat import Catalog, Table
 from crdtcat.chunks.footer import SegmentRef
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.chunks.read import read_footer
 from crdtcat.scan import execute
+from tests.cost.places import SCHEMA, Place, asked, few, measured, rows
 
 CHUNK_ROWS = 500
 

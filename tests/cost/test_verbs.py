@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+
 from tests.cost.places import SCHEMA, Place, asked, few, many
 
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from tests.cost.places import SCHEMA, few, many
-from tests.cost.wire import Wire, watched
 
 from crdtcat import Catalog
 from crdtcat.testing.s3_server import S3Server
+from tests.cost.places import SCHEMA, few, many
+from tests.cost.wire import Wire, watched
 
 pytestmark = pytest.mark.s3
 

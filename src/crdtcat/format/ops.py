@@ -26,7 +26,7 @@ import numpy as np
 from crdtcat.clock import ROOT, VersionId
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.errors import Corrupt
-from crdtcat.format.version import pack, unpack
+from crdtcat.format.version import as_bytes, pack, unpack
 
 TypeCode = Any
 """A type in MessagePack: text, or a list that begins with text. See `crdtcat.chunks.type_codes`."""
@@ -143,17 +143,29 @@ def decode_ops(data: bytes, author: VersionId, name: str) -> Ops:
         return Ops(
             definitions=tuple(_unpack_definition(item, author) for item in body.get("d", ())),
             drops=tuple(_unpack_column(item, author) for item in body.get("u", ())),
-            properties=body.get("v", {}),
+            properties=_properties(body.get("v", {})),
             removed_versions=ids,
             removed_ordinals=ordinals,
-            removed_keyed=tuple(KeyedTag(key, bytes(hash), int(i)) for key, hash, i in body.get("=", ())),
+            removed_keyed=tuple(
+                KeyedTag(_text(key), as_bytes(hash), int(i)) for key, hash, i in body.get("=", ())
+            ),
             is_overwrite="w" in body,
-            scope=None if body.get("w") is None else frozenset(bytes(values) for values in body["w"]),
+            scope=None if body.get("w") is None else frozenset(as_bytes(values) for values in body["w"]),
         )
     except Corrupt:
         raise
     except Exception as error:
         raise Corrupt(name, f"malformed ops: {error}") from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text expected, not {type(value).__name__}")
+    return value
+
+
+def _properties(value: Any) -> dict[str, Any]:
+    return {_text(name): item for name, item in value.items()}
 
 
 def _pack_column(column: ColumnId) -> Sequence[Any]:
@@ -162,7 +174,7 @@ def _pack_column(column: ColumnId) -> Sequence[Any]:
 
 def _unpack_column(item: Sequence[Any], author: VersionId) -> ColumnId:
     name, birth = item
-    return ColumnId(str(name), author if birth is None else VersionId.from_bytes(birth))
+    return ColumnId(_text(name), author if birth is None else VersionId.from_bytes(birth))
 
 
 def _pack_definition(definition: Definition) -> Sequence[Any]:
@@ -175,7 +187,7 @@ def _unpack_definition(item: Sequence[Any], author: VersionId) -> Definition:
     column, name, type, nullable, position, replaces = item
     return Definition(
         _unpack_column(column, author),
-        str(name),
+        _text(name),
         type,
         bool(nullable),
         float(position),

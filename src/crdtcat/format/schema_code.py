@@ -50,12 +50,21 @@ def decode_schema(data: bytes, name: str) -> tuple[StoredField, ...]:
     try:
         return tuple(
             StoredField(
-                field, ColumnId(field if born is None else born, _unbirth(birth)), type, bool(nullable)
+                _text(field),
+                ColumnId(_text(field if born is None else born), _unbirth(birth)),
+                type,
+                bool(nullable),
             )
             for born, field, birth, type, nullable in unpack(data, name)
         )
     except (TypeError, ValueError) as error:
         raise Corrupt(name, f"malformed schema: {error}") from error
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a column's name is text, not {type(name).__name__}")
+    return name
 
 
 def _birth(column: ColumnId) -> bytes | bool | None:

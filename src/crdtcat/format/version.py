@@ -86,8 +86,15 @@ def unpack(data: bytes | memoryview, name: str) -> Any:
     """The value in `data`. Raises `Corrupt`, naming the file, for anything but one MessagePack value."""
     try:
         return msgpack.unpackb(data, raw=False, strict_map_key=False, use_list=True)
-    except (ValueError, msgpack.exceptions.UnpackException, RecursionError) as error:
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException, RecursionError) as error:
         raise Corrupt(name, f"not MessagePack: {error or type(error).__name__}") from error
+
+
+def as_bytes(value: object) -> bytes:
+    """The value, if it is bytes, else `TypeError`: `bytes(n)` would allocate what a bad file asks for."""
+    if not isinstance(value, bytes):
+        raise TypeError(f"bytes expected, not {type(value).__name__}")
+    return value
 
 
 def encode_version(body: Mapping[str, Any]) -> tuple[VersionId, bytes]:

@@ -10,6 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from crdtcat.clock import VersionId
+from crdtcat.errors import Corrupt
 from crdtcat.format.sections import Array
 from crdtcat.format.version import OPERATIONS, unpack
 from crdtcat.log.log import NO_TIME, Log
@@ -105,8 +106,22 @@ def version_at(log: Log, index: int, *, stands: bool = True) -> Version:
         rows=int(log.rows[chunks].sum(dtype=np.uint64)),
         bytes=int(log.nbytes[chunks].sum(dtype=np.uint64)),
         chunks=chunks.stop - chunks.start,
-        metadata={} if metadata is None else unpack(metadata, str(id)),
-        key=None if key is None else key.decode(),
+        metadata={} if metadata is None else _map(metadata, id),
+        key=None if key is None else _text(key, id),
         time_range=time_range(int(log.time_min[index]), int(log.time_max[index])),
         stands=stands,
     )
+
+
+def _map(packed: bytes, id: VersionId) -> dict[str, Any]:
+    found = unpack(packed, str(id))
+    if not isinstance(found, dict):
+        raise Corrupt(str(id), f"its metadata is no map: {found!r}")
+    return found
+
+
+def _text(data: bytes, id: VersionId) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Corrupt(str(id), "its idempotency key is no text") from error

@@ -17,7 +17,7 @@ from crdtcat.errors import Corrupt
 from crdtcat.format.ops import SELF, ColumnId
 from crdtcat.format.schema_code import StoredField, decode_schema, encode_schema
 from crdtcat.format.sections import blobs
-from crdtcat.format.version import OPERATIONS, pack
+from crdtcat.format.version import OPERATIONS, as_bytes, pack
 from crdtcat.log.join import in_order
 from crdtcat.log.log import ID, NO_TIME, NONE, Log
 from crdtcat.log.statistics import DOMAINS, from_lists
@@ -125,7 +125,7 @@ class LogBuilder:
         if len(values) != count:
             raise Corrupt(name, "partition values do not match the chunks")
         known = self._partitions
-        self._partition += [known.setdefault(bytes(value), len(known)) for value in values]
+        self._partition += [known.setdefault(as_bytes(value), len(known)) for value in values]
 
     def _add_places(self, body: dict[str, Any], key: bytes, count: int, name: str) -> None:
         inline = body.get("i")
@@ -133,7 +133,7 @@ class LogBuilder:
             if len(inline) != count:
                 raise Corrupt(name, "inlined rows do not match the chunks")
             self._inline.update(
-                ((key, ordinal), data) for ordinal, data in enumerate(inline) if data is not None
+                ((key, ordinal), as_bytes(data)) for ordinal, data in enumerate(inline) if data is not None
             )
         places = body.get("a")
         if places is None:
@@ -203,7 +203,7 @@ class LogBuilder:
             schemas=tuple(self._schemas),
             partitions=tuple(self._partitions),
             inline=self._inline,
-            statistics=from_lists(self._statistics, self._chunks),
+            statistics=from_lists(self._statistics, self._chunks, self._folder),
         )
 
 

@@ -28,7 +28,7 @@ from blake3 import blake3
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import HEADER_BYTES, seal, unseal
 from crdtcat.format.sections import decode_sections, encode_sections
-from crdtcat.format.version import OPERATIONS, pack, require_features, unpack
+from crdtcat.format.version import OPERATIONS, as_bytes, pack, require_features, unpack
 from crdtcat.limits import BUNDLE_FILE_BYTES_MAX
 from crdtcat.log.log import ID, Log
 from crdtcat.log.statistics import from_sections, to_sections
@@ -139,9 +139,9 @@ def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
         log = Log(
             ids=_strings(columns["ids"], 36).view(ID),
             segment_name=_strings(columns["segment_name"], 24).view("S24"),
-            schemas=tuple(bytes(item) for item in meta["schemas"]),
-            partitions=tuple(bytes(item) for item in meta["partitions"]),
-            statistics=from_sections(columns, listed, len(fixed["hash"])),
+            schemas=tuple(as_bytes(item) for item in meta["schemas"]),
+            partitions=tuple(as_bytes(item) for item in meta["partitions"]),
+            statistics=from_sections(columns, listed, len(fixed["hash"]), name),
             **fixed,
             **{title: columns[title] for title in _BLOBS},
         )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from crdtcat.clock import VectorClock, VersionId
+from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import digest
 from crdtcat.format.sections import Array
@@ -157,9 +158,14 @@ def ids_of(names: Sequence[str]) -> Array:
 
 def clock_of(blob: bytes, name: str) -> tuple[bytes | None, dict[int, int]]:
     """A packed clock: the version it is the difference to, and the difference."""
-    parent, beyond = unpack(blob, name)
-    if not isinstance(beyond, dict):
-        raise Corrupt(name, "a clock must be a map")
+    try:
+        parent, beyond = unpack(blob, name)
+        if parent is not None and (not isinstance(parent, bytes) or len(parent) != ID_BYTES):
+            raise Corrupt(name, "a clock refers to something that is no version id")
+        if not all(isinstance(writer, int) and isinstance(seq, int) for writer, seq in beyond.items()):
+            raise Corrupt(name, "a clock must be a map of numbers")
+    except (TypeError, ValueError, AttributeError) as error:
+        raise Corrupt(name, f"malformed clock: {error}") from error
     return parent, beyond
 
 

@@ -11,12 +11,13 @@ is kept apart, as `(column name in the chunk, domain)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.errors import Corrupt
 from crdtcat.format.sections import Array, Column, blobs
 
 DOMAINS: Final = {"i": "int", "f": "float", "b": "bytes", "-": None}
@@ -39,11 +40,29 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Statistics with chunk numbers of their own, and where those chunks are in the log now (-1: gone)."""
+    """Statistics with chunk numbers of their own, and where those chunks are in the log now (-1: gone);
+    `source` is the file or folder they came from."""
 
     columns: tuple[tuple[str, str], ...]
     load: Callable[[str, str], Bounds]
     position: Array
+    source: str
+
+    def loaded(self, name: str, domain: str) -> Bounds:
+        """One column's statistics, checked. Raises `Corrupt`, naming the file or folder they came from."""
+        try:
+            bounds = self.load(name, domain)
+            if any(len(column) != len(bounds.chunk) for column in bounds):
+                raise ValueError("columns of different lengths")
+            if len(bounds.chunk) and not 0 <= int(bounds.chunk.min()) <= int(bounds.chunk.max()) < len(
+                self.position
+            ):
+                raise ValueError("a chunk that is not there")
+            if domain != "-" and isinstance(bounds.low, np.ndarray) == (domain == "b"):
+                raise ValueError("bounds of another domain")
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
+            raise Corrupt(self.source, f"malformed statistics of column {name!r}: {error}") from error
+        return bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +77,7 @@ class Statistics:
         for part in self.parts:
             moved = np.where(part.position >= 0, position[part.position], GONE)
             if (moved >= 0).any():
-                parts.append(Part(part.columns, part.load, moved))
+                parts.append(replace(part, position=moved))
         return Statistics(tuple(parts))
 
     def plus(self, other: Statistics) -> Statistics:
@@ -75,16 +94,19 @@ class Statistics:
         for part in self.parts:
             if (name, domain) not in part.columns:
                 continue
-            loaded = part.load(name, domain)
+            loaded = part.loaded(name, domain)
             at = part.position[loaded.chunk]
             found.append(_take(loaded._replace(chunk=at), np.flatnonzero(at >= 0)))
         return _concat(found) if found else None
 
 
 def from_lists(
-    columns: Mapping[tuple[str, str], tuple[list[int], list[Any], list[Any], list[int]]], chunks: int
+    columns: Mapping[tuple[str, str], tuple[list[int], list[Any], list[Any], list[int]]],
+    chunks: int,
+    source: str,
 ) -> Statistics:
-    """Statistics gathered while version files were read: lists of chunk, low, high, nulls per column."""
+    """Statistics gathered while version files of the folder `source` were read: lists of chunk, low, high,
+    nulls per column."""
     if not columns:
         return Statistics()
 
@@ -101,11 +123,13 @@ def from_lists(
             np.asarray(nulls, np.int64),
         )
 
-    return Statistics((Part(tuple(sorted(columns)), load, np.arange(chunks, dtype=np.int64)),))
+    return Statistics((Part(tuple(sorted(columns)), load, np.arange(chunks, dtype=np.int64), source),))
 
 
-def from_sections(columns: Mapping[str, Column], listed: list[tuple[str, str]], chunks: int) -> Statistics:
-    """Statistics as a bundle keeps them; see `to_sections`."""
+def from_sections(
+    columns: Mapping[str, Column], listed: list[tuple[str, str]], chunks: int, source: str
+) -> Statistics:
+    """Statistics as the bundle `source` keeps them; see `to_sections`."""
     if not listed:
         return Statistics()
     places = {column: index for index, column in enumerate(listed)}
@@ -122,7 +146,7 @@ def from_sections(columns: Mapping[str, Column], listed: list[tuple[str, str]], 
             chunk.astype(np.int64), columns[f"{prefix}.low"], columns[f"{prefix}.high"], known != 0, nulls
         )
 
-    return Statistics((Part(tuple(listed), load, np.arange(chunks, dtype=np.int64)),))
+    return Statistics((Part(tuple(listed), load, np.arange(chunks, dtype=np.int64), source),))
 
 
 def to_sections(statistics: Statistics) -> tuple[list[tuple[str, str]], dict[str, Column]]:

@@ -1,0 +1,87 @@
+"""Everything a reader does with metadata files, end to end, without a catalog around it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import pyarrow as pa
+
+from crdtcat import Catalog
+from crdtcat.chunks.footer_cache import FooterCache
+from crdtcat.errors import CrdtcatError
+from crdtcat.format.frame import digest
+from crdtcat.format.settings import Settings
+from crdtcat.format.version import unpack
+from crdtcat.head import Head
+from crdtcat.log import State
+from crdtcat.protocol import bundle_name
+from crdtcat.scan import Scan
+from crdtcat.store.memory import MemoryStore
+from tests.format.mutate import body_of
+
+FOLDER = "tables/t/main/"
+OPTIONS: dict[str, Any] = {"upkeep": False, "grace_seconds": 0}
+
+
+def build() -> tuple[MemoryStore, list[tuple[str, bytes]], list[tuple[str, bytes]]]:
+    """A store with segments, version files of every kind, and a bundle of all of them."""
+    store = MemoryStore(f"memory://format-{secrets.token_hex(6)}")
+    catalog = Catalog(store, **OPTIONS)
+    schema = pa.schema([("n", pa.int64()), ("word", pa.string()), ("when", pa.timestamp("us", "UTC"))])
+    table = catalog.create_table("t", schema, partition_by=["word"])
+    first = table.append([{"n": 1, "word": "a", "when": 0}, {"n": 2, "word": "b", "when": 1}], key="k")
+    table.add_column("x", pa.float32())
+    table.set_properties(owner="me", limits=[1, 2, {"a": None}])
+    table.append([{"n": 3, "word": "a", "when": None, "x": 0.5}], metadata={"by": ["you", 1.5]})
+    large = Catalog(store, **OPTIONS, inline_bytes=0).table("t")
+    large.append([{"n": 4, "word": "c", "when": 2, "x": None}])
+    table.overwrite([{"n": 5, "word": "a", "when": 3, "x": 1.0}], where="word = 'a'")
+    table.rename_column("x", "y")
+    table.restore(first.id)
+    table.drop_column("when")
+    versions = [(item.name, store.get(item.name)) for item in store.list(FOLDER)]
+    table.checkpoint()
+    bundles = [(i.name, store.get(i.name)) for i in store.list(FOLDER) if i.name.endswith(".b")]
+    return store, versions, bundles
+
+
+def renamed(name: str, data: bytes) -> str:
+    """The name a broken file would have if its writer had named it by its content."""
+    if name.endswith(".b"):
+        return bundle_name(FOLDER, 1, digest(data))
+    try:
+        body = unpack(body_of(data), name)
+        h, w, s = body["h"], body["w"], body["s"]
+        return f"{FOLDER}{h:016x}-{w:016x}-{s:08x}-{digest(data).hex()}.v"
+    except (CrdtcatError, KeyError, TypeError, ValueError):
+        return name
+
+
+def consume(store: MemoryStore, files: list[tuple[str, bytes]], settings: Settings) -> bool:
+    """Join, fold, plan, filter, read. Whether it was accepted; errors of ours are answers, others are not."""
+    try:
+        state = State(FOLDER).joined(files)
+        state.gaps()
+        head = Head("t", state.log, settings)
+        _look(head)
+        for filter in (None, "n > 2", "word = 'a'"):
+            if filter is not None and not {"n", "word"} <= set(head.schema.names):
+                continue
+            scan = Scan(head, store, columns=None, filter=filter, verify=True, footers=FooterCache())
+            scan.explain()
+            scan.to_table()
+            scan.count()
+    except CrdtcatError:
+        return False
+    return True
+
+
+def _look(head: Head) -> None:
+    repr(head)
+    str(head.snapshot)
+    head.properties, head.conflicts, head.root_hash, head.commits  # noqa: B018
+    for version in head.history:
+        str(version)
+        version.metadata, version.time_range, version.key  # noqa: B018
+    list(head.chunks)

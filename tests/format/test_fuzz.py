@@ -1,0 +1,242 @@
+"""Broken metadata: whatever the bytes, the answer is a value or an error of ours, in bounded memory."""
+
+from __future__ import annotations
+
+import base64
+import os
+import random
+import tracemalloc
+import zlib
+from typing import Any, Literal
+
+import msgpack
+import pytest
+from blake3 import blake3
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crdtcat.clock import VersionId
+from crdtcat.errors import Corrupt, CrdtcatError, UnsupportedFormat
+from crdtcat.format.frame import FORMAT_NUMBER, seal, unseal
+from crdtcat.format.ops import decode_ops
+from crdtcat.format.schema_code import decode_schema
+from crdtcat.format.sealed_json import seal_json
+from crdtcat.format.sections import decode_sections
+from crdtcat.format.settings import Settings, check_marker, decode_settings
+from crdtcat.format.version import decode_version, encode_version, unpack
+from crdtcat.head import Snapshot
+from crdtcat.limits import VERSION_FILE_BYTES_MAX
+from crdtcat.log import decode_bundle
+from crdtcat.store.memory import MemoryStore
+from tests.format.consume import FOLDER, build, consume, renamed
+from tests.format.mutate import body_of, mutated_bytes, mutated_value
+
+ROUNDS = 20_000 if os.environ.get("CRDTCAT_SLOW") == "full" else 400
+File = tuple[str, bytes]
+Kind = Literal[b"V", b"B"]
+
+
+@pytest.fixture(scope="module")
+def built() -> tuple[MemoryStore, list[File], list[File], Settings]:
+    store, versions, bundles = build()
+    name = "tables/t/settings.json"
+    return store, versions, bundles, decode_settings(store.get(name), name)
+
+
+def _only_ours(call: Any, *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except CrdtcatError as error:
+        return error
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=120, deadline=None)
+def test_random_bytes(data: bytes) -> None:
+    kinds: tuple[Kind, ...] = (b"V", b"B")
+    for kind in kinds:
+        _only_ours(unseal, kind, data, "name")
+    sealed_version, sealed_bundle = seal(b"V", data), seal(b"B", data)
+    _only_ours(decode_version, sealed_version, "name")
+    _only_ours(decode_bundle, sealed_bundle, FOLDER, "name")
+    _only_ours(decode_sections, memoryview(data), 0, "name")
+    _only_ours(decode_ops, data, VersionId(1, 2, 3, bytes(16)), "name")
+    _only_ours(decode_schema, data, "name")
+    _only_ours(decode_settings, data, "name")
+    _only_ours(check_marker, data)
+    _only_ours(VersionId.from_bytes, data)
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=120, deadline=None)
+def test_random_text(text: str) -> None:
+    _only_ours(VersionId.parse, text)
+    _only_ours(Snapshot.parse, text)
+    _only_ours(Snapshot.parse, "s1." + text)
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*Settings.model_fields, "other"]), json))
+@settings(max_examples=120, deadline=None)
+def test_settings_with_a_right_checksum_and_wrong_inside(content: dict[str, Any]) -> None:
+    found = _only_ours(decode_settings, seal_json(content), "name")
+    assert isinstance(found, Settings | Corrupt | UnsupportedFormat)
+
+
+packed = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.binary(max_size=40)
+    | st.text(max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.integers(0, 9) | st.text(max_size=3), inner)
+    ),
+    max_leaves=10,
+)
+
+
+@given(packed)
+@settings(max_examples=120, deadline=None)
+def test_snapshot_tokens_with_a_wrong_inside(value: Any) -> None:
+    token = "s1." + base64.urlsafe_b64encode(zlib.compress(msgpack.packb(value))).decode()
+    _only_ours(Snapshot.parse, token)
+
+
+@given(packed)
+@settings(max_examples=120, deadline=None)
+def test_ops_schemas_and_versions_of_any_value(value: Any) -> None:
+    data = msgpack.packb(value)
+    _only_ours(decode_ops, data, VersionId(1, 2, 3, bytes(16)), "name")
+    _only_ours(decode_schema, data, "name")
+    _only_ours(decode_version, seal(b"V", data), "name")
+
+
+def test_every_kind_of_version_is_accepted_unbroken(built: Any) -> None:
+    store, versions, bundles, table = built
+    assert consume(store, versions, table)
+    assert consume(store, bundles, table)
+    assert len(versions) == 9
+
+
+def test_versions_with_a_right_checksum_and_wrong_inside(built: Any) -> None:
+    store, versions, _, table = built
+    refused = 0
+    for seed in range(ROUNDS):
+        rnd = random.Random(seed)
+        name, data = rnd.choice(versions)
+        if rnd.random() < 0.4:
+            body = mutated_bytes(body_of(data), rnd)
+        else:
+            value = mutated_value(unpack(body_of(data), name), rnd)
+            try:
+                body = msgpack.packb(value)
+            except (ValueError, OverflowError, TypeError):
+                continue
+        broken = seal(b"V", body)
+        others = [file for file in versions if file[0] != name]
+        refused += not consume(store, [*others, (renamed(name, broken), broken)], table)
+    assert refused > ROUNDS * 0.3
+
+
+def test_bundles_with_a_right_checksum_and_wrong_inside(built: Any) -> None:
+    store, _, bundles, table = built
+    (name, data) = bundles[0]
+    refused = 0
+    for seed in range(ROUNDS):
+        rnd = random.Random(seed)
+        broken = seal(b"B", mutated_bytes(body_of(data), rnd))
+        refused += not consume(store, [(renamed(name, broken), broken)], table)
+    assert refused > ROUNDS * 0.2
+
+
+def test_broken_bytes_never_pass_the_checksum(built: Any) -> None:
+    _, versions, bundles, _ = built
+    for seed in range(ROUNDS):
+        rnd = random.Random(seed)
+        name, data = rnd.choice(versions + bundles)
+        broken = mutated_bytes(data, rnd)
+        if broken == data:
+            continue
+        with pytest.raises((Corrupt, UnsupportedFormat)):
+            decode_version(broken, name) if name.endswith(".v") else decode_bundle(broken, FOLDER, name)
+
+
+def _nested(depth: int) -> bytes:
+    return b"\x91" * depth + b"\xc0"
+
+
+HUGE: dict[str, bytes] = {
+    "array of 4 billion": b"\xdd\xff\xff\xff\xff",
+    "map of 4 billion": b"\xdf\xff\xff\xff\xff",
+    "text of 4 billion": b"\xdb\xff\xff\xff\xff",
+    "bytes of 4 billion": b"\xc6\xff\xff\xff\xff",
+    "extension of 4 billion": b"\xc9\xff\xff\xff\xff\x01",
+    "a million levels": _nested(1_000_000),
+    "levels of maps": b"\x81\xa1a" * 100_000 + b"\xc0",
+    "timestamps": b"\xc7\x0c\xff" + b"\xff" * 12,
+}
+
+
+@pytest.mark.parametrize("inside", HUGE)
+def test_declared_lengths_and_depths_allocate_nothing(inside: str) -> None:
+    data = HUGE[inside]
+    wrapped = b"\x84\xa1h\x01\xa1w\x01\xa1s\x01\xa1x" + data  # as the ops of an otherwise plausible version
+    tracemalloc.start()
+    try:
+        for body in (data, wrapped):
+            _only_ours(decode_version, seal(b"V", body), "name")
+        length = len(data).to_bytes(4, "big")
+        _only_ours(decode_bundle, seal(b"B", length + data), FOLDER, "name")
+        _only_ours(decode_sections, memoryview(length + data), 0, "name")
+        _only_ours(decode_ops, data, VersionId(1, 2, 3, bytes(16)), "name")
+        _only_ours(decode_schema, data, "name")
+        assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_sections_that_claim_to_be_huge() -> None:
+    for shape in ([2**62], [2**32, 2**32], [-1], [0, 2**63], ["x"], [2**40]):
+        for size in (0, 8, 2**62):
+            directory = msgpack.packb({"meta": {}, "arrays": [["a", "<u8", shape, 0, size]]})
+            data = len(directory).to_bytes(4, "big") + directory + bytes(256)
+            _only_ours(decode_sections, memoryview(data), 0, "name")
+
+
+def test_tokens_that_unfold_to_gigabytes_are_refused() -> None:
+    bomb = "s1." + base64.urlsafe_b64encode(zlib.compress(bytes(2**26), 9)).decode()
+    tracemalloc.start()
+    try:
+        assert isinstance(_only_ours(Snapshot.parse, bomb), CrdtcatError)
+        assert isinstance(_only_ours(Snapshot.parse, "s1." + "A" * 10**6), CrdtcatError)
+        zeros = base64.urlsafe_b64encode(zlib.compress(msgpack.packb([2**40, 1, {}]))).decode()
+        assert isinstance(_only_ours(Snapshot.parse, "s1." + zeros), CrdtcatError)
+        assert tracemalloc.get_traced_memory()[1] < 2**29
+    finally:
+        tracemalloc.stop()
+
+
+def test_oversized_version_files_are_refused_before_they_are_looked_at() -> None:
+    with pytest.raises(Corrupt, match="over the limit"):
+        decode_version(bytes(VERSION_FILE_BYTES_MAX + 1), "name")
+
+
+def test_features_this_release_does_not_have_are_refused_by_name() -> None:
+    _, data = encode_version({"h": 1, "w": 1, "s": 1, "!": ["time machine"]})
+    with pytest.raises(UnsupportedFormat, match=r"name.*time machine"):
+        decode_version(data, "name")
+
+
+def test_newer_format_numbers_are_refused_by_name() -> None:
+    for kind in (b"V", b"B"):
+        framed = b"CRDTCAT" + kind + (FORMAT_NUMBER + 1).to_bytes(2, "big") + b"anything at all"
+        with pytest.raises(UnsupportedFormat, match=r"some/name: format 2.*upgrade"):
+            unseal(kind, framed + blake3(framed).digest(), "some/name")
