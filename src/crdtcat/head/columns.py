@@ -5,7 +5,7 @@ How they follow from definitions, drops and use is in `crdtcat.head.resolve`. Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,17 +49,22 @@ class Columns:
         log: Log,
         columns: Sequence[Column],
         hidden: Mapping[ColumnId, Array],
-        conflicts: Sequence[Conflict],
+        conflicts: Callable[[], Iterable[Conflict]],
     ) -> None:
         self._log = log
         self.all = tuple(sorted(columns, key=lambda column: (column.position, column.name)))
         self.by_name = {column.name: column for column in self.all}
         self.hidden = hidden
-        self.conflicts = tuple(conflicts)
+        self._conflicts = conflicts
         self._fields: dict[int, tuple[StoredField, ...]] = {}
 
     def __repr__(self) -> str:
         return str(self.schema)
+
+    @cached_property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """Definitions and values that lost. Worked out when asked for: there may be one per version."""
+        return tuple(self._conflicts())
 
     @cached_property
     def schema(self) -> pa.Schema:

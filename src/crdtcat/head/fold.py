@@ -12,8 +12,9 @@ standing overwrite's scope contains it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,16 +41,21 @@ class Folded:
         alive: per chunk, whether its rows are in the table.
         columns: the resolved columns.
         properties: name to value.
-        conflicts: every loser, sorted.
         clocks: who had seen what.
+        list_conflicts: lists every loser.
     """
 
     standing: Array
     alive: Array
     columns: Columns
     properties: Mapping[str, Any]
-    conflicts: tuple[Conflict, ...]
     clocks: Clocks
+    list_conflicts: Callable[[], Iterable[Conflict]]
+
+    @cached_property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """Every loser, sorted. Worked out when asked for: it looks at pairs of versions."""
+        return tuple(sorted(self.list_conflicts(), key=str))
 
 
 def fold(log: Log, settings: Settings) -> Folded:
@@ -60,17 +66,17 @@ def fold(log: Log, settings: Settings) -> Folded:
     clocks = Clocks(log)
     standing = standing_versions(log)
     ops = _decoded_ops(log, standing)
-    conflicts: list[Conflict] = []
     alive = standing[log.chunk_version] if log.chunk_count else np.empty(0, bool)
     overwrites = {at: op.scope for at, op in ops.items() if op.is_overwrite}
     alive = _without_removed(log, ops, alive)
     alive = _within_epochs(log, overwrites, alive)
-    conflicts += _lost_overwrites(log, overwrites, clocks)
-    properties, lost = _properties(log, ops, clocks)
-    conflicts += lost
     columns = _columns(log, settings, standing, ops, clocks)
-    conflicts += columns.conflicts
-    return Folded(standing, alive, columns, properties, tuple(sorted(conflicts, key=str)), clocks)
+
+    def conflicts() -> list[Conflict]:
+        lost = _lost_overwrites(log, overwrites, clocks)
+        return [*lost, *_lost_properties(log, ops, clocks), *columns.conflicts]
+
+    return Folded(standing, alive, columns, _properties(log, ops), clocks, conflicts)
 
 
 def standing_versions(log: Log) -> Array:
@@ -171,22 +177,25 @@ def _overlap(scope: frozenset[bytes] | None, other: frozenset[bytes] | None) -> 
     return scope is None or other is None or not scope.isdisjoint(other)
 
 
-def _properties(log: Log, ops: Mapping[int, Ops], clocks: Clocks) -> tuple[dict[str, Any], list[Conflict]]:
+def _properties(log: Log, ops: Mapping[int, Ops]) -> dict[str, Any]:
     registers: LatticeMap[str, LWWRegister[Any]] = LatticeMap()
-    writes: dict[str, list[int]] = {}
     for at, op in ops.items():
         for name, value in op.properties.items():
             registers = registers.update(name, LWWRegister(log.id_at(at), value))
+    return {name: register.value for name, register in registers.items() if register.value is not None}
+
+
+def _lost_properties(log: Log, ops: Mapping[int, Ops], clocks: Clocks) -> Iterator[Conflict]:
+    writes: dict[str, list[int]] = {}
+    for at, op in ops.items():
+        for name in op.properties:
             writes.setdefault(name, []).append(at)
-    lost = []
     for name, versions in writes.items():
         winner = max(versions)
         for at in versions:
             if at != winner and not clocks.saw(winner, at) and not _superseded(at, versions, clocks):
                 message = f"property {name!r} set by {log.id_at(at)} lost to {log.id_at(winner)}"
-                lost.append(Conflict("property", name, log.id_at(winner), log.id_at(at), message))
-    values = {name: register.value for name, register in registers.items() if register.value is not None}
-    return values, lost
+                yield Conflict("property", name, log.id_at(winner), log.id_at(at), message)
 
 
 def _superseded(at: int, versions: list[int], clocks: Clocks) -> bool:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from crdtcat.chunks.type_codes import decode_type
 from crdtcat.chunks.widen import widen
@@ -79,7 +80,6 @@ class _Resolution:
         clocks: Clocks,
     ) -> None:
         self.log, self.clocks, self.drops, self.standing = log, clocks, drops, standing
-        self.conflicts: list[Conflict] = []
         declared = {
             DefinitionId(ROOT, at): Definition(ColumnId(c.name), c.name, c.type, c.nullable, float(at))
             for at, c in enumerate(settings.columns or ())
@@ -125,20 +125,24 @@ class _Resolution:
 
     def columns(self) -> Columns:
         live = self._live_definitions()
-        ended = {column for _, column in self.drops}
         named: dict[str, set[ColumnId]] = {}
         for column in live.keys() | self.uses.keys():
             name = self.defined[live[column][0]].name if column in live else column.name
             named.setdefault(name, set()).add(column)
-            if column in ended:
-                self._list_survivor(column, name)
         built = [self._column(name, instances, live) for name, instances in named.items()]
         built = _with_positions(built, self.uses)
-        resolved = Columns(self.log, built, self.hidden, ())
-        self._list_misfits(resolved)
+        resolved = Columns(self.log, built, self.hidden, tuple)
         if not all(column.nullable for column in built):
             built = self._nullable_where_absent(resolved)
-        return Columns(self.log, built, self.hidden, sorted(self.conflicts, key=str))
+
+        def conflicts() -> list[Conflict]:
+            return [
+                *self._survivors(named),
+                *self._lost_definitions(named, live),
+                *self._misfits(resolved),
+            ]
+
+        return Columns(self.log, built, self.hidden, conflicts)
 
     def _nullable_where_absent(self, columns: Columns) -> list[Column]:
         """A column may be null, whatever was declared, once a version stored rows without values for it."""
@@ -158,21 +162,36 @@ class _Resolution:
     def _column(
         self, name: str, instances: set[ColumnId], live: Mapping[ColumnId, list[DefinitionId]]
     ) -> Column:
-        ids = sorted((id for column in instances for id in live.get(column, ())), reverse=True)
+        ids = _falling(instances, live)
         if not ids:
             return self._used_column(name, instances)
-        first = self.defined[ids[0]]
-        type = decode_type(first.type)
-        for id in ids[1:]:
-            other = self.defined[id]
-            wider = widen(type, decode_type(other.type))
-            if wider is None or (other.name != name and other.column in instances):
-                what = f"as {decode_type(other.type)}" if wider is None else f"to {other.name!r}"
-                message = f"column {name!r} was also defined {what} by {id.version}; {ids[0].version} counts"
-                self.conflicts.append(Conflict("column", name, _author(ids[0]), _author(id), message))
+        type = decode_type(self.defined[ids[0]].type)
+        for _, wider in self._widenings(ids):
             type = type if wider is None else wider
         nullable = any(self.defined[id].nullable for id in ids)
-        return Column(name, type, nullable, frozenset(instances), tuple(sorted(ids)), first.position)
+        position = self.defined[ids[0]].position
+        return Column(name, type, nullable, frozenset(instances), tuple(sorted(ids)), position)
+
+    def _widenings(self, ids: Sequence[DefinitionId]) -> Iterator[tuple[DefinitionId, pa.DataType | None]]:
+        """Each definition but the first, with the type so far widened by it; `None` where it does not fit."""
+        type = decode_type(self.defined[ids[0]].type)
+        for id in ids[1:]:
+            wider = widen(type, decode_type(self.defined[id].type))
+            yield id, wider
+            type = type if wider is None else wider
+
+    def _lost_definitions(
+        self, named: Mapping[str, set[ColumnId]], live: Mapping[ColumnId, list[DefinitionId]]
+    ) -> Iterator[Conflict]:
+        for name, instances in named.items():
+            ids = _falling(instances, live)
+            for id, wider in self._widenings(ids) if ids else ():
+                other = self.defined[id]
+                if wider is not None and (other.name == name or other.column not in instances):
+                    continue
+                what = f"as {decode_type(other.type)}" if wider is None else f"to {other.name!r}"
+                message = f"column {name!r} was also defined {what} by {id.version}; {ids[0].version} counts"
+                yield Conflict("column", name, _author(ids[0]), _author(id), message)
 
     def _used_column(self, name: str, instances: set[ColumnId]) -> Column:
         uses = sorted((use for column in instances for use in self.uses[column]), key=lambda use: use[:2])
@@ -184,31 +203,37 @@ class _Resolution:
             nullable = nullable or use.field.nullable
         return Column(name, type, nullable, frozenset(instances), (), 0.0)
 
-    def _list_survivor(self, column: ColumnId, name: str) -> None:
-        at = max(at for at, dropped in self.drops if dropped == column)
-        users = sorted(version for use in self.uses.get(column, ()) for version in use.versions.tolist())
-        unaware = next((version for version in users if not self.clocks.saw(version, at)), None)
-        if unaware is not None:  # a restore that brings a column back knowingly is no conflict
-            dropper, writer = self.log.id_at(at), self.log.id_at(unaware)
-            message = (
-                f"column {name!r} was dropped by {dropper} while {writer} wrote to it; its values are shown"
-            )
-            self.conflicts.append(Conflict("drop", name, writer, dropper, message))
+    def _survivors(self, named: Mapping[str, set[ColumnId]]) -> Iterator[Conflict]:
+        dropped_at: dict[ColumnId, int] = {}
+        for at, column in self.drops:
+            dropped_at[column] = max(at, dropped_at.get(column, at))
+        for name, instances in named.items():
+            for column in instances & dropped_at.keys():
+                at = dropped_at[column]
+                users = sorted(
+                    version for use in self.uses.get(column, ()) for version in use.versions.tolist()
+                )
+                unaware = next((version for version in users if not self.clocks.saw(version, at)), None)
+                if unaware is not None:  # a restore that brings a column back knowingly is no conflict
+                    dropper, writer = self.log.id_at(at), self.log.id_at(unaware)
+                    message = f"column {name!r}, dropped by {dropper}, goes on showing what {writer} wrote"
+                    yield Conflict("drop", name, writer, dropper, message)
 
-    def _list_misfits(self, columns: Columns) -> None:
+    def _misfits(self, columns: Columns) -> Iterator[Conflict]:
         for column in columns.all:
-            for instance in column.instances:
-                for use in self.uses.get(instance, ()):
-                    if not columns.fits(use.field, column):
-                        self._list_misfit(column, use)
+            for use in (use for instance in column.instances for use in self.uses.get(instance, ())):
+                if columns.fits(use.field, column):
+                    continue
+                stored = decode_type(use.field.type)
+                winner = _author(column.definitions[-1]) if column.definitions else None
+                for version in use.versions.tolist():
+                    id = self.log.id_at(version)
+                    message = f"column {column.name!r} holds {column.type}; {id} wrote {stored}, read as null"
+                    yield Conflict("misfit", column.name, winner, id, message)
 
-    def _list_misfit(self, column: Column, use: Use) -> None:
-        stored = decode_type(use.field.type)
-        winner = _author(column.definitions[-1]) if column.definitions else None
-        for version in use.versions.tolist():
-            id = self.log.id_at(version)
-            message = f"column {column.name!r} holds {column.type}; {id} wrote {stored}, read as null"
-            self.conflicts.append(Conflict("misfit", column.name, winner, id, message))
+
+def _falling(instances: set[ColumnId], live: Mapping[ColumnId, list[DefinitionId]]) -> list[DefinitionId]:
+    return sorted((id for column in instances for id in live.get(column, ())), reverse=True)
 
 
 def _schema_users(log: Log, standing: Array) -> Iterator[tuple[int, Array]]:
