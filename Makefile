@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test test-all lint format types bench proofs clean
+.PHONY: help setup demo test test-all lint format bench proofs clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,4 +45,4 @@ proofs: setup  ## Machine-checked proofs and models
 	$(BIN)/python -m proofs
 
 clean:  ## Remove everything that make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) proofs/.tools .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,16 +1,19 @@
 """The demo: several processes commit to one table at once, and readers agree on what it is.
 
-Run it with `make demo`. It works in a temporary folder, prints what it does, and takes a few seconds.
+Run it with `make demo`. It works in a temporary folder, prints what it does, and takes a few seconds. To look at
+the files afterwards, name a new folder: `.venv/bin/python -m examples.demo ./demo-lake`.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import random
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -73,8 +76,14 @@ def merged_in_order(url: str, names: Sequence[str]) -> Head:
 
 
 def main() -> None:
-    """Tell the story."""
-    with tempfile.TemporaryDirectory(prefix="crdtcat-demo-") as folder:
+    """Tell the story, in the folder named on the command line or in a temporary one."""
+    with ExitStack() as stack:
+        if len(sys.argv) > 1:
+            folder = sys.argv[1]
+            if Path(folder).exists():
+                raise SystemExit(f"{folder} is there already: name a new folder")
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="crdtcat-demo-"))
         url = str(Path(folder) / "lake")
         catalog = Catalog(url, grace_seconds=0)
         table = catalog.create_table("sales")
@@ -114,14 +123,21 @@ def main() -> None:
         print(f"  somebody overwrote the table: {table.scan().count()} row")
         print(f"  at the tag it still has:      {table.scan(at='before-the-mistake').count():,} rows")
         table.restore("before-the-mistake")
-        print(f"  restored, by one new version: {table.scan().count():,} rows, snapshot {tag.id[:12]}… kept")
+        print(f"  restored, by one new version: {table.scan().count():,} rows")
+        print(f"  and the tag still names what it did: {table.head('before-the-mistake').snapshot == tag}")
 
         say("6. Reading only what is needed")
         scan = table.scan(columns=["amount"], filter="writer = 3 and amount > 95")
         print("  " + scan.explain().replace("\n", "\n  "))
         print(f"  -> {scan.count():,} rows")
 
-        say("7. What the log costs", "Files that a cold reader lists and opens, before and after upkeep:")
+        say(
+            "7. What the log costs",
+            "Now and then a writer gathers the version files of the others in one larger file, a bundle, and",
+            "moves their rows to Parquet segments. Here that is done once more, by hand, and what the bundles",
+            "cover is deleted at once (this demo waits 0 s; by default files are kept for ten minutes).",
+            "What a reader that knows nothing must list and open, before and after:",
+        )
         print(f"  now:   {cost_of_opening(url)}")
         print(f"  {table.checkpoint()}")
         print(f"  {table.collect()}")

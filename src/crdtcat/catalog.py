@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from crdtcat.chunks.ingest import check_schema
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.types import encode_type
 from crdtcat.clock import HybridClock
-from crdtcat.errors import AlreadyExists, InvalidArgument, NotFound
+from crdtcat.errors import AlreadyExists, Corrupt, InvalidArgument, InvalidName, NotFound
 from crdtcat.format.settings import (
     MARKER,
     MARKER_NAME,
@@ -53,9 +54,12 @@ class Catalog:
     """
 
     def __init__(
-        self, url: str | Store, storage_options: Mapping[str, Any] | None = None, **options: Any
+        self,
+        url: str | os.PathLike[str] | Store,
+        storage_options: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> None:
-        self.store = url if isinstance(url, Store) else open_store(str(url), storage_options)
+        self.store = _opened(url, storage_options)
         self.options = make_options(**options)
         self._tables: dict[str, Table] = {}
         self._checked = False
@@ -93,8 +97,10 @@ class Catalog:
     ) -> Version:
         """Append rows to a table, creating it if it is not there. See `Table.append` for options and cost.
 
-        A table that is created here has no declared columns: they are what its rows bring. Rows that cannot
-        be stored create nothing.
+        A table that is created here has no declared columns: they are what its rows bring. Each program is
+        then checked against what it knows itself, so one that writes another type to the same column is not
+        stopped; its rows are kept, listed by `conflicts()`, and read as null. Where several programs write,
+        declare the columns with `create_table`. Rows that cannot be stored create nothing.
         """
         try:
             handle = self.table(table)
@@ -139,7 +145,7 @@ class Catalog:
         time_column: str | None = None,
         exist_ok: bool = False,
     ) -> Table:
-        """Create a table. One GET and one PUT; two of each the first time in a catalog.
+        """Create a table. One GET, one LIST and one PUT; one more GET and PUT the first time in a catalog.
 
         Args:
             name: ASCII letters, digits, `_`, `-`, `.`.
@@ -151,6 +157,7 @@ class Catalog:
         Raises:
             AlreadyExists: the name is taken.
             UserError: names, types or partitioning that are not allowed.
+            Corrupt: the table's log is there and its settings are not.
         """
         validate_table_name(name)
         settings = _new_settings(schema, partition_by, time_column)
@@ -162,12 +169,30 @@ class Catalog:
             if found is not None:
                 settings = settings.model_copy(update={"incarnation": found.incarnation + 1})
                 self.store.put(settings_name(name), settings.encode())
-            elif not self.store.put_if_absent(settings_name(name), settings.encode()):
+                self._tables[name] = self._handle(name, settings)
+                return self._tables[name]
+            self._check_no_log(name)
+            if not self.store.put_if_absent(settings_name(name), settings.encode()):
                 theirs = self._settings(name)
                 assert theirs is not None
                 return self._existing(name, theirs, settings, exist_ok=exist_ok)
             self._tables[name] = self._handle(name, settings)
             return self._tables[name]
+
+    def _check_no_log(self, name: str) -> None:
+        """A log without settings is damage: new settings would show its rows as another table's."""
+        page = self.store.list_page(log_folder(name, MAIN, 1), limit=1)
+        if page.objects and self._settings(name) is None:
+            raise Corrupt(
+                settings_name(name), "missing, and the table's log is there; restore it from a copy"
+            )
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a table of that name. At most one GET."""
+        try:
+            return isinstance(name, str) and self.table(name) is not None
+        except (NotFound, InvalidName):
+            return False
 
     def tables(self) -> list[str]:
         """The names of all tables. One LIST, and one GET for each folder."""
@@ -234,6 +259,18 @@ class Catalog:
             self.store, name, branch=MAIN, settings=settings, options=self.options, clock=self._clock
         )
         return Table(session)
+
+
+def _opened(url: Any, storage_options: Any) -> Store:
+    if isinstance(url, Store):
+        return url
+    if not isinstance(url, str | os.PathLike):
+        raise InvalidArgument(f"Catalog({url!r}): pass a path, a URL such as 's3://bucket/lake', or a Store")
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise InvalidArgument(
+            f"storage_options is a map, such as {{'key': ...}}, not {type(storage_options).__name__}"
+        )
+    return open_store(url, storage_options)
 
 
 def _new_settings(schema: pa.Schema | None, partition_by: Sequence[str], time_column: str | None) -> Settings:

@@ -8,6 +8,7 @@ they were. Equal leaves in equal order give an equal root, whatever the history.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -40,10 +41,7 @@ def _parents(level: Array, height: int) -> Array:
     prefix = b"crdtcat node 1\0" + height.to_bytes(1, "big")
     data = level.tobytes()
     width = level.shape[1] if level.ndim == 2 else 0
-    nodes = [
-        blake3(prefix + data[a * width : b * width]).digest()
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    nodes = [blake3(prefix + data[a * width : b * width]).digest() for a, b in pairwise(edges)]
     return np.frombuffer(b"".join(nodes), np.uint8).reshape(-1, 32)
 
 

@@ -28,7 +28,7 @@ class Options(BaseModel):
         verify: whether every column read is checked against its BLAKE3 hash.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     upkeep: bool = True
     bundle_every: int = Field(default=BUNDLE_EVERY, ge=2, le=10_000)
@@ -42,6 +42,10 @@ class Options(BaseModel):
 
 def make_options(**given: object) -> Options:
     """Options from keyword arguments. Raises `InvalidArgument` naming each that is wrong."""
+    unknown = [name for name in given if name not in Options.model_fields]
+    if unknown:
+        known = ", ".join(Options.model_fields)
+        raise InvalidArgument(f"there is no option {unknown[0]!r}; there are {known}")
     try:
         return Options.model_validate(given)
     except ValidationError as error:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.drive import run
-from crdtcat.errors import NotFound
+from crdtcat.errors import Corrupt, NotFound
 from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
 from crdtcat.format.version import OPERATIONS, pack, unpack
 from crdtcat.head import Head, Version
@@ -91,15 +91,17 @@ class Session:
             Corrupt, UnsupportedFormat, StoreUnavailable: as reading does.
         """
         with self._lock():
-            reader = run(
-                Reader(
-                    self.folder,
-                    self._state,
-                    ordered=self.store.lists_in_order,
-                    grace_ms=int(self.options.grace_seconds * 1000),
-                ),
-                self.store,
+            first = Reader(
+                self.folder,
+                self._state,
+                ordered=self.store.lists_in_order,
+                grace_ms=int(self.options.grace_seconds * 1000),
             )
+            try:
+                reader = run(first, self.store)
+            except Corrupt:  # a straggler in the log of a dropped table has lost its predecessors
+                self._check_not_dropped([item.name for item in self.store.list(self.folder)])
+                raise
             self._check_not_dropped([item.name for item in reader.listing])
             self._advance(reader.state)
             return reader

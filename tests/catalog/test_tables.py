@@ -236,7 +236,7 @@ def test_paths_of_all_kinds(tmp_path: Path) -> None:
 
 
 def test_catalogs_and_tables_travel_in_pickles(tmp_path: Path) -> None:
-    catalog = Catalog(str(tmp_path))
+    catalog = Catalog(str(tmp_path), upkeep=False)
     table = catalog.create_table("t", SCHEMA)
     table.append([{"id": 1, "name": "a"}])
     for copy in (pickle.loads(pickle.dumps(table)), pickle.loads(pickle.dumps(catalog)).table("t")):

@@ -9,8 +9,8 @@ from tests.cost.places import SCHEMA, Place, asked, few, many
 
 def test_create(place: Place) -> None:
     catalog = place.open()
-    assert asked(catalog, lambda: catalog.create_table("a", SCHEMA)) == {"get": 2, "put": 2}
-    assert asked(catalog, lambda: catalog.create_table("b", SCHEMA)) == {"get": 1, "put": 1}
+    assert asked(catalog, lambda: catalog.create_table("a", SCHEMA)) == {"get": 2, "list": 1, "put": 2}
+    assert asked(catalog, lambda: catalog.create_table("b", SCHEMA)) == {"get": 1, "list": 1, "put": 1}
     assert asked(catalog, lambda: catalog.create_table("b", SCHEMA, exist_ok=True)) == {"get": 1}
 
 

@@ -72,7 +72,7 @@ def test_at_in_every_form() -> None:
         ("s1.damaged", InvalidArgument, "token"),
         ("0" * 16 + "-" + "0" * 16 + "-" + "0" * 8 + "-" + "g" * 32, InvalidArgument, "version id"),
         (5, InvalidArgument, "at=5"),
-        (dt.date(2024, 1, 1), InvalidArgument, "datetime"),
+        (dt.date(1999, 1, 1), NotFound, "as old as"),
         (VersionId(1, 2, 3, b"short"), UserError, "16 bytes"),
     ],
 )

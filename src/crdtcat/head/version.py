@@ -55,9 +55,7 @@ class Version:
         when = self.time.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
         void = "" if self.stands else " (void: its idempotency key was used before)"
         about = f" {dict(self.metadata)}" if self.metadata else ""
-        return (
-            f"{when}  {self.operation:<10} {self.rows:>10,} rows  writer {self.id.writer:016x}{about}{void}"
-        )
+        return f"{when}  {self.operation:<10} {self.rows:>10,} rows  {self.id}{about}{void}"
 
 
 def time_range(least: int, greatest: int) -> tuple[datetime, datetime] | None:

@@ -69,6 +69,9 @@ class Scan:
         batches = (batch for table in tables for batch in table.to_batches())
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self.to_reader())
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
@@ -132,10 +135,12 @@ class Scan:
         size = int(log.segment_size[segments].sum(dtype=np.uint64))
         all_columns = len(plan.head.columns.all)
         shown = ", ".join(column.name for column in plan.columns) or "(none)"
+        more = [column.name for column in plan.needed[len(plan.columns) :]]
+        also = f", and {', '.join(more)} for the filter" if more else ""
         in_segments = int(stored.sum())
         lines = [
             f"scan of {plan.head.table} at snapshot {self.snapshot.id[:12]}",
-            f"  columns: {shown} ({len(plan.needed)} of {all_columns} read)",
+            f"  columns: {shown}{also} ({len(plan.needed)} of {all_columns} read)",
             f"  filter:  {plan.filter if plan.filter is not None else '(none)'}",
             f"  chunks:  {len(plan.chunks):,} of {total:,} kept, {plan.pruned:,} pruned by statistics",
         ]

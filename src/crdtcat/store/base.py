@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from crdtcat.errors import CrdtcatError, InvalidArgument, Missing, StoreUnavailable
+from crdtcat.errors import CrdtcatError, InvalidArgument, Missing, StoreError, StoreUnavailable
 from crdtcat.store import naming
 from crdtcat.store.requests import Kind, RequestCounter
 from crdtcat.store.retry import Fault, RetryPolicy, classify
@@ -97,7 +97,13 @@ class Store(ABC):
         if len(data) > self.multipart_bytes:
             self._put_large(name, data)
         else:
-            self._attempt("put", name, lambda: self._put(name, data))
+            try:
+                self._attempt("put", name, lambda: self._put(name, data))
+            except NameTaken as error:
+                raise StoreError(
+                    f"put of {name!r} in {self.url} is not possible: a file stands where a folder is needed; "
+                    "check the path of the catalog"
+                ) from error
         self.requests.add(bytes_out=len(data))
 
     def put_if_absent(self, name: str, data: Data) -> bool:

@@ -19,6 +19,7 @@ import fsspec
 from fsspec.implementations.memory import MemoryFile
 
 from crdtcat.clock.hlc import wall_ms
+from crdtcat.errors import CapabilityMissing
 from crdtcat.store.base import Store
 from crdtcat.store.retry import RetryPolicy
 from crdtcat.store.values import Answers, Data, Names, ObjectInfo, Page, Range
@@ -61,6 +62,17 @@ class MemoryStore(Store):
         path = url.split("://", 1)[1].strip("/")
         self._root = f"/{path}/" if path else "/"
         self._clock_ms = clock_ms
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_process": os.getpid()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state.pop("_process") != os.getpid():
+            raise CapabilityMissing(
+                f"{state['url']} lives in the memory of one process and cannot be handed to another; "
+                "use a local path to share a catalog between processes"
+            )
+        super().__setstate__(state)
 
     def skew_ms(self) -> int | None:
         """This store's clock minus the machine's: zero unless the clock was replaced."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from crdtcat.chunks.types import encode_type
+from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import Definition, Ops
 from crdtcat.format.schema_code import encode_schema
 from crdtcat.format.sections import Array
@@ -31,6 +32,8 @@ def restore(session: Session, at: At, *, metadata: Mapping[str, Any] | None = No
     No data is copied but what was inlined. Rows that others add meanwhile survive, as with an overwrite.
     """
     check_commit(metadata, None)
+    if at is None:
+        raise InvalidArgument("restore to what? Pass a tag, a version, a snapshot or a moment")
     then = head_at(session, at)
     now = session.head(refresh=False)
     body, puts = _readded(then, session.options.inline_bytes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, date, datetime
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from crdtcat.errors import (
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.sections import Array
-from crdtcat.head import Head, Snapshot
+from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.clocks import seen_by
 from crdtcat.head.snapshot import is_token, snapshot_id
 from crdtcat.log import select
@@ -28,8 +29,8 @@ from crdtcat.names import validate_tag_name
 from crdtcat.session import Session
 from crdtcat.store import Missing
 
-At = Snapshot | VersionId | datetime | str
-"""A snapshot or its token, a version id, a tag's name, or a moment (naive means UTC)."""
+At = Snapshot | Version | VersionId | datetime | date | str
+"""A snapshot or its token, a version or its id, a tag's name, or a moment (naive means UTC)."""
 
 
 def head_at(session: Session, at: At | None) -> Head:
@@ -47,6 +48,10 @@ def head_at(session: Session, at: At | None) -> Head:
         return session.head()
     if isinstance(at, str):
         at = _parse(session, at)
+    elif isinstance(at, Version):
+        at = at.id
+    elif isinstance(at, date) and not isinstance(at, datetime):
+        at = datetime(at.year, at.month, at.day, tzinfo=UTC)
     log = session.head().log
     if isinstance(at, Snapshot):
         return _at_snapshot(session, log, at)
@@ -59,7 +64,7 @@ def head_at(session: Session, at: At | None) -> Head:
         if not chosen.any():
             raise NotFound(f"table {session.table!r} has no version as old as {at.isoformat()}")
     else:
-        raise InvalidArgument(f"at={at!r}: pass a Snapshot, a version id, a tag, a datetime, or None")
+        raise InvalidArgument(f"at={at!r}: pass a Snapshot, a Version or its id, a tag, a datetime, or None")
     return Head(session.table, select(log, chosen), session.settings)
 
 
@@ -74,8 +79,21 @@ def _parse(session: Session, text: str) -> Snapshot | VersionId | datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise NotFound(f"table {session.table!r} has no tag {text!r}") from None
+        hint = (
+            "snapshot ids are for comparing: pass str(head.snapshot)"
+            if _HEX.fullmatch(text)
+            else _forms(session)
+        )
+        raise NotFound(f"table {session.table!r} has no tag {text!r}; {hint}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_HEX = re.compile("[0-9a-f]{12,64}")
+
+
+def _forms(session: Session) -> str:
+    known = ", ".join(sorted(list_tags(session))[:20]) or "none"
+    return f"nor is it a version id, a snapshot token or an ISO date. Tags: {known}"
 
 
 def _is_version_id(text: str) -> bool:

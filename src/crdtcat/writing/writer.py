@@ -15,7 +15,7 @@ from typing import Any
 
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.drive import run
-from crdtcat.errors import ClockSkew, CommitUnknown, StoreUnavailable
+from crdtcat.errors import AccessDenied, CapabilityMissing, ClockSkew, CommitUnknown, StoreUnavailable
 from crdtcat.format.version import encode_version
 from crdtcat.locks import ForkSafeLock
 from crdtcat.protocol import Outcome, Publish, Put, version_name
@@ -59,22 +59,35 @@ class Writer:
             stamp = {"h": self._clock.tick(), "w": self.id, "s": self.seq + 1, "l": self.folder}
             id, data = encode_version({**body, **stamp})
             name = version_name(self.folder, id)
+            if puts and run(Publish(tuple(puts)), store).outcome is not Outcome.DONE:
+                raise StoreUnavailable(
+                    f"{self.folder}: the rows could not be stored; nothing is visible, try again"
+                )
             self._in_doubt = (
                 True  # until the outcome is known, whatever interrupts us: no number is used twice
             )
-            outcome = run(Publish((*puts, Put(name, data))), store).outcome
-            if outcome is Outcome.DONE:
+            if self._published(Put(name, data), body.get("k"), store):
                 self.seq += 1
                 self._in_doubt = False
-                return id
-        if outcome is Outcome.NOTHING:
-            raise StoreUnavailable(
-                f"{self.folder}: the rows could not be stored; nothing is visible, try again"
-            )
-        raise CommitUnknown(
-            f"{name}: the store gave no clear answer. The commit may or may not stand: look for it in "
-            "history(), or repeat it with an idempotency key"
+        return id
+
+    def _published(self, put: Put, key: str | None, store: Store) -> bool:
+        """True. Raises `CommitUnknown` for whatever is not a clear answer."""
+        advice = (
+            "look for it in history() before you repeat it: without an idempotency key it could count twice"
+            if key is None
+            else f"repeat it with the same idempotency key, {key!r}: it counts once"
         )
+        try:
+            if run(Publish((put,)), store).outcome is Outcome.DONE:
+                return True
+        except (AccessDenied, CapabilityMissing):  # refused, and so not stored
+            raise
+        except Exception as error:
+            raise CommitUnknown(
+                f"{put.name}: storing it failed ({error}); it may be there: {advice}"
+            ) from error
+        raise CommitUnknown(f"{put.name}: the store gave no clear answer; the commit may stand: {advice}")
 
     def _check_clock(self, store: Store) -> None:
         skew = store.skew_ms()

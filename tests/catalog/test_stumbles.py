@@ -1,0 +1,142 @@
+"""Where newcomers stumbled: each mistake gets an error of ours that says what to do."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crdtcat import Catalog
+from crdtcat.errors import CommitUnknown, Corrupt, InvalidArgument, NotFound, StoreError
+from crdtcat.store.local import LocalStore
+from crdtcat.testing.faulty import FaultyStore
+
+
+def test_a_file_where_the_catalog_should_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="a file stands where a folder is needed"):
+        Catalog(tmp_path / "file").commit("t", [{"a": 1}])
+
+
+@pytest.mark.parametrize("url", [None, 5, b"x", ["x"]])
+def test_what_is_no_url(url: Any) -> None:
+    with pytest.raises(InvalidArgument, match="pass a path"):
+        Catalog(url)
+
+
+def test_storage_options_that_are_no_map(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="storage_options is a map"):
+        Catalog(tmp_path, True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"up_keep": True}, "there is no option 'up_keep'; there are upkeep"),
+        ({"upkeep": "off"}, "upkeep"),
+        ({"bundle_every": "32"}, "bundle_every"),
+        ({"verify": "no"}, "verify"),
+        ({"grace_seconds": -1}, "grace_seconds"),
+    ],
+)
+def test_options_are_not_guessed(tmp_path: Path, options: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidArgument, match=told):
+        Catalog(tmp_path, **options)
+
+
+def test_at_takes_what_commits_return_and_dates(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    first = catalog.commit("t", [{"a": 1}])
+    catalog.commit("t", [{"a": 2}])
+    assert catalog.read("t", at=first).num_rows == 1
+    assert catalog.read("t", at=date.today() + timedelta(days=2)).num_rows == 2  # noqa: DTZ011
+    assert catalog.read("t", at=datetime.now(UTC) + timedelta(minutes=1)).num_rows == 2
+    assert str(first.id) in str(catalog.table("t").history()[0])
+
+
+def test_at_says_what_it_takes(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    catalog.commit("t", [{"a": 1}])
+    table = catalog.table("t")
+    table.tag("kept")
+    with pytest.raises(NotFound, match=r"ISO date\. Tags: kept"):
+        table.read(at="2026-13-45")
+    with pytest.raises(NotFound, match=re.escape("pass str(head.snapshot)")):
+        table.read(at=table.head().snapshot.id)
+    with pytest.raises(InvalidArgument, match="restore to what"):
+        table.restore(None)  # type: ignore[arg-type]
+
+
+def test_a_lost_settings_file_is_damage_not_an_invitation(tmp_path: Path) -> None:
+    Catalog(tmp_path).commit("t", [{"a": 1}])
+    (tmp_path / "tables/t/settings.json").unlink()
+    with pytest.raises(Corrupt, match="restore it from a copy"):
+        Catalog(tmp_path).commit("t", [{"zz": 1}])
+
+
+def test_a_write_only_handle_learns_that_its_table_is_gone(tmp_path: Path) -> None:
+    handle = Catalog(tmp_path).create_table("t")
+    handle.append([{"a": 1}])
+    Catalog(tmp_path).drop_table("t")
+    handle.append([{"a": 2}])
+    with pytest.raises(NotFound, match="was dropped"):
+        handle.read()
+    with pytest.raises(NotFound, match="was dropped"):
+        handle.append([{"a": 3}])
+
+
+def test_contains(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    catalog.commit("t", [{"a": 1}])
+    assert "t" in catalog
+    assert "u" not in catalog
+    assert "../t" not in catalog
+    assert 5 not in catalog
+
+
+def test_a_scan_is_iterable(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    catalog.commit("t", [{"a": 1}, {"a": 2}])
+    assert [batch.num_rows for batch in catalog.table("t").scan()] == [2]
+
+
+def test_an_odd_failure_of_the_version_put_is_unknown_and_says_which_key(tmp_path: Path) -> None:
+    class Odd(LocalStore):
+        def _put(self, name: str, data: Any) -> None:
+            super()._put(name, data)
+            if name.endswith(".v"):
+                raise RuntimeError("odd")
+
+    catalog = Catalog(Odd(str(tmp_path)))
+    with pytest.raises(CommitUnknown, match="same idempotency key, 'k'"):
+        catalog.commit("t", [{"a": 1}], key="k")
+    with pytest.raises(CommitUnknown, match="could count twice"):
+        catalog.commit("t", [{"a": 1}])
+    assert Catalog(tmp_path).commit("t", [{"a": 1}], key="k").rows == 1
+    assert Catalog(tmp_path).read("t").num_rows == 2
+
+
+def test_a_failed_segment_is_not_unknown(tmp_path: Path) -> None:
+    store = FaultyStore(LocalStore(str(tmp_path)))
+    table = Catalog(store, inline_bytes=0).create_table("t")
+    store.plan = lambda call: "error" if call.name.endswith(".parquet") else None
+    with pytest.raises(StoreError) as caught:
+        table.append([{"a": 1}])
+    assert not isinstance(caught.value, CommitUnknown)
+    assert table.scan().count() == 0
+
+
+def test_memory_is_not_handed_to_another_process() -> None:
+    catalog = Catalog("memory://handed")
+    assert pickle.loads(pickle.dumps(catalog)).url == catalog.url
+    code = "import pickle, sys; pickle.loads(sys.stdin.buffer.read())"
+    told = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(catalog), capture_output=True, check=False
+    )
+    assert b"lives in the memory of one process" in told.stderr
