@@ -1,7 +1,7 @@
 """The demo: several processes commit to one table at once, and readers agree on what it is.
 
-Run it with `make demo`. It works in a temporary folder, prints what it does, and takes a few seconds. To look at
-the files afterwards, name a new folder: `.venv/bin/python -m examples.demo ./demo-lake`.
+Run it with `make demo`. It works in a temporary folder, prints what it does, and takes a few seconds. To look
+at the files afterwards, name a new folder: `.venv/bin/python -m examples.demo ./demo-lake`.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ def main() -> None:
 
         say(
             "7. What the log costs",
-            "Now and then a writer gathers the version files of the others in one larger file, a bundle, and",
-            "moves their rows to Parquet segments. Here that is done once more, by hand, and what the bundles",
-            "cover is deleted at once (this demo waits 0 s; by default files are kept for ten minutes).",
+            "Now and then a writer gathers the version files of others in one larger file, a bundle, and moves",
+            "their rows to Parquet segments. Here that is done once more, by hand, and what the bundles cover",
+            "is deleted at once (this demo waits 0 s; by default files are kept for ten minutes).",
             "What a reader that knows nothing must list and open, before and after:",
         )
         print(f"  now:   {cost_of_opening(url)}")
