@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from crdtcat import Catalog, Table
+from crdtcat.cached import cached_property
 from tests.processes.work import SCHEMA, commits_found, rows
 
 
@@ -161,3 +162,48 @@ def test_threads_that_write_read_bundle_and_collect(tmp_path: Path) -> None:
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(work, range(6)))
     assert commits_found(Catalog(table._session.store.url)) == {n: set(range(4)) for n in range(6)}
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_fork_while_every_lock_is_held(table: Table) -> None:
+    """Not by chance: another thread holds each lock of the handle while the child is made."""
+    session = table._session
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with session._lock(), session.writer._lock(), session.clock._lock():
+            held.set()
+            release.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    try:
+        assert _in_a_fork_within(20, partial(_append_seq, table, 7)) == "1"
+    finally:
+        release.set()
+        holder.join()
+    assert table.head().row_count == 5
+
+
+def test_cached_values_of_different_objects_do_not_wait_for_each_other() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    class Slow:
+        def __init__(self, wait: bool) -> None:
+            self.wait = wait
+
+        @cached_property
+        def value(self) -> int:
+            if self.wait:
+                begun.set()
+                release.wait(20)
+            return 7
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(lambda: Slow(wait=True).value)
+        begun.wait()
+        assert Slow(wait=False).value == 7
+        assert not waiting.done()
+        release.set()
+        assert waiting.result() == 7

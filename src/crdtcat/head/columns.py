@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
+from crdtcat.cached import cached_property
 from crdtcat.chunks.type_codes import decode_type
 from crdtcat.chunks.widen import is_lossless
 from crdtcat.format.ops import ColumnId, DefinitionId

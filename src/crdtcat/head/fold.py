@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
+from crdtcat.cached import cached_property
 from crdtcat.format.ops import ColumnId, Definition, DefinitionId, KeyedTag, Ops, decode_ops
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings

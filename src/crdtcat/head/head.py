@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.cached import cached_property
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings

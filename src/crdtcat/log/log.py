@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.format.sections import Array, blobs

@@ -10,11 +10,11 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from crdtcat.cached import cached_property
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.errors import Corrupt

@@ -7,12 +7,12 @@ times; it returns the same rows each time, whatever is committed meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.cached import cached_property
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import from_storage, storage_type
 from crdtcat.errors import InvalidArgument
