@@ -121,11 +121,11 @@ def comparison_type(declared: pa.DataType) -> pa.DataType:  # noqa: PLR0911 (one
     return declared
 
 
-def resolve(path: Sequence[str], schema: pa.Schema, where: str = "") -> Field:
+def resolve(path: Sequence[str], schema: pa.Schema, where: str = "", hint: str = "") -> Field:
     """The field that `path` names in `schema`.
 
     Raises:
-        InvalidFilter: there is none; the message holds the nearest names. `where` is added to it.
+        InvalidFilter: there is none; the message holds the nearest names, `where`, and `hint` at its end.
     """
     names = schema.names
     found: pa.DataType | None = None
@@ -138,18 +138,18 @@ def resolve(path: Sequence[str], schema: pa.Schema, where: str = "") -> Field:
                 )
             names = [inner.name for inner in found.fields]
         if names.count(name) != 1:
-            raise _unknown(name, names, where)
+            raise _unknown(name, names, where, hint)
         found = (schema if found is None else found).field(name).type
     return Field(tuple(path), found)
 
 
-def _unknown(name: str, names: Sequence[str], where: str) -> InvalidFilter:
+def _unknown(name: str, names: Sequence[str], where: str, more: str) -> InvalidFilter:
     if name in names:
         return InvalidFilter(f"column {name!r}{where} is ambiguous: the schema has it more than once")
     folded = {candidate.casefold(): candidate for candidate in names}
     close = [folded[match] for match in difflib.get_close_matches(name.casefold(), list(folded), n=3)]
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {_some(names)}"
-    return InvalidFilter(f"no column {name!r}{where}; {hint}")
+    return InvalidFilter(f"no column {name!r}{where}; {hint}{more}")
 
 
 def _some(names: Sequence[str], limit: int = 10) -> str:

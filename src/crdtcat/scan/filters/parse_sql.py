@@ -4,7 +4,7 @@
 
 The rows are those DuckDB gives, NaN included (equal to itself, above every number). Names are case-sensitive;
 `a.b` is field b of struct a; `"any name"` quotes. Comparisons of a column with a literal prune; comparisons
-between columns, arithmetic and functions filter rows only.
+between columns, arithmetic and functions filter rows only. `docs/filters.md` lists what is taken.
 
 No subqueries, no parameters, nothing that depends on the time or the machine: a filter means the same
 everywhere and for ever.
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.errors import SqlglotError
 
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters.compare import compare, contained
@@ -41,9 +41,11 @@ from crdtcat.scan.filters.predicate import (
     Predicate,
     StartsWith,
 )
+from crdtcat.scan.filters.sql_errors import not_a_condition, not_sql, remember, unsupported
 from crdtcat.scan.filters.sql_literals import Constant as Literal
-from crdtcat.scan.filters.sql_literals import check_arguments, position, unsupported
-from crdtcat.scan.filters.sql_values import Term, Values
+from crdtcat.scan.filters.sql_literals import check_arguments
+from crdtcat.scan.filters.sql_numbers import Term
+from crdtcat.scan.filters.sql_values import Values
 
 _SIGNS: dict[type[exp.Expr], Operator] = {
     exp.EQ: "=",
@@ -64,14 +66,10 @@ def parse_sql(text: str, schema: pa.Schema) -> Predicate:
     """
     try:
         tree = sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb")
+        remember(tree, text)
         return _Conditions(schema).read(tree)
-    except ParseError as error:
-        place = error.errors[0] if error.errors else {}
-        found = f"{place['description']} at {place['highlight']!r}, " if "highlight" in place else ""
-        where = f"line {place['line']}, column {place['col']}" if "line" in place else "nothing to parse"
-        raise InvalidFilter(f"the filter {text!r} is not valid SQL: {found}{where}") from error
     except SqlglotError as error:
-        raise InvalidFilter(f"the filter {text!r} is not valid SQL: {error}") from error
+        raise not_sql(text, error) from error
     except RecursionError as error:
         raise InvalidFilter("the filter is nested too deeply") from error
 
@@ -122,9 +120,7 @@ class _Conditions:
         if isinstance(term, Literal) and (term.value is None or isinstance(term.value, bool)):
             return Constant(term.value)
         if isinstance(term, Literal) or not pt.is_boolean(term.type):
-            raise InvalidFilter(
-                f"{node.sql(dialect='duckdb')!r}{position(node)} is not a condition; compare it"
-            )
+            raise not_a_condition(node)
         return compare(term, "=", True, sql=True)
 
     def _compare(self, a: exp.Expr, sign: Operator, b: exp.Expr, node: exp.Expr) -> Predicate:

@@ -16,12 +16,13 @@ from sqlglot import exp
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters.literals import Value
 from crdtcat.scan.filters.moments import DAY, Moment, Span, parse_moment, parse_time
+from crdtcat.scan.filters.sql_errors import quoted, unsupported
 
 _TYPE = exp.DataType.Type
 _INTEGERS = {_TYPE.TINYINT, _TYPE.SMALLINT, _TYPE.INT, _TYPE.BIGINT}
 NAIVE = {_TYPE.TIMESTAMP, _TYPE.TIMESTAMPNTZ, _TYPE.TIMESTAMP_S, _TYPE.TIMESTAMP_MS, _TYPE.TIMESTAMP_NS}
 _ZONED = {_TYPE.TIMESTAMPTZ, _TYPE.TIMESTAMPLTZ}
-_TEXTS = {_TYPE.VARCHAR, _TYPE.TEXT, _TYPE.CHAR}
+TEXTS = {_TYPE.VARCHAR, _TYPE.TEXT, _TYPE.CHAR}
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
 _ARGUMENTS = frozenset(
     (
@@ -37,17 +38,6 @@ class Constant:
     """A literal; None is null."""
 
     value: Value | None
-
-
-def unsupported(node: exp.Expr) -> InvalidFilter:
-    """The error for SQL that is well formed but not taken."""
-    return InvalidFilter(f"{node.sql(dialect='duckdb')!r}{position(node)} is not supported in filters")
-
-
-def position(node: exp.Expr) -> str:
-    """Where in the text a node's first name stands, if the parser recorded it."""
-    starts = [name.meta["start"] for name in node.find_all(exp.Identifier) if "start" in name.meta]
-    return f" at character {min(starts) + 1}" if starts else ""
 
 
 def check_arguments(node: exp.Expr, *, negatable: bool = False) -> None:
@@ -118,12 +108,12 @@ def cast_literal(inner: Constant, node: exp.Cast) -> Constant:  # noqa: PLR0911,
             if wanted is _TYPE.DATE:
                 return Constant(Moment(moment.nanoseconds // DAY * DAY))
             return Constant(Moment(moment.nanoseconds, zoned=wanted in _ZONED))
-        if wanted in _TEXTS and isinstance(value, str):
+        if wanted in TEXTS and isinstance(value, str):
             return inner
         if wanted is _TYPE.VARBINARY and isinstance(value, str):
             return Constant(value.encode("ascii").decode("unicode_escape").encode("latin-1"))
     except (ValueError, ArithmeticError) as error:
-        raise InvalidFilter(f"{node.sql(dialect='duckdb')}: {error}") from error
+        raise InvalidFilter(f"{quoted(node)}: {error}") from error
     raise unsupported(node)
 
 

@@ -1,11 +1,8 @@
 """The values inside SQL conditions: columns, literals, casts, arithmetic and a few functions.
 
 Theory. Literals stay exact (see `sql_literals.py`) until they meet an operand. Arithmetic follows DuckDB's
-types: with a double it is double, else with a float it is float, else with a decimal it is decimal, else it
-is 64-bit integer and overflow is an error rather than a wrong row. Both sides are cast explicitly before
-Arrow sees them, since Arrow would narrow literals by its own rules.
-
-Only casts that lose nothing, or lose it as DuckDB does, are taken for columns; others are refused by name.
+types (see `sql_numbers.py`); overflow is an error rather than a wrong row. What has no meaning that holds on
+every machine, or would round otherwise than DuckDB does, is refused by name.
 """
 
 from __future__ import annotations
@@ -13,7 +10,6 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -21,21 +17,15 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from crdtcat.errors import InvalidFilter
+from crdtcat.scan.filters.literals import fit
 from crdtcat.scan.filters.moments import Span
 from crdtcat.scan.filters.operand import Computed, Operand, resolve
-from crdtcat.scan.filters.sql_literals import (
-    NAIVE,
-    Constant,
-    cast_literal,
-    check_arguments,
-    fold,
-    number,
-    position,
-    span,
-    unsupported,
-)
+from crdtcat.scan.filters.predicate import show
+from crdtcat.scan.filters.sql_errors import position, unsupported
+from crdtcat.scan.filters.sql_functions import DATE_PARTS, apply, cast_type
+from crdtcat.scan.filters.sql_literals import Constant, cast_literal, check_arguments, fold, number, span
+from crdtcat.scan.filters.sql_numbers import Term, arithmetic_type, common_type, in_type, is_number, type_of
 
-_TYPE = exp.DataType.Type
 _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
@@ -44,18 +34,17 @@ _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.IntDiv: "//",
     exp.Mod: "%",
 }
-_TEXT_FUNCTIONS: dict[type[exp.Expr], tuple[str, Any]] = {
-    exp.Lower: ("lower", pc.utf8_lower),
-    exp.Upper: ("upper", pc.utf8_upper),
-    exp.Length: ("length", pc.utf8_length),
+_FUNCTIONS: dict[type[exp.Expr], str] = {
+    exp.Lower: "lower",
+    exp.Upper: "upper",
+    exp.Length: "length",
+    exp.Year: "year",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
 }
-_DATE_FUNCTIONS: dict[type[exp.Expr], tuple[str, Any]] = {
-    exp.Year: ("year", pc.year),
-    exp.Month: ("month", pc.month),
-    exp.Day: ("day", pc.day),
-}
-
-Term = Operand | Constant
 
 
 class Values:
@@ -65,14 +54,14 @@ class Values:
         self._schema = schema
         self._empty = schema.empty_table()
 
-    def term(self, node: exp.Expr) -> Term:  # noqa: PLR0911, C901 (one case per kind of node)
+    def term(self, node: exp.Expr) -> Term:  # noqa: C901, PLR0911, PLR0912 (one case per kind of node)
         """The term of a node. Raises `InvalidFilter`."""
         check_arguments(node)
         match node:
             case exp.Paren():
                 return self.term(node.this)
             case exp.Column() | exp.Dot() | exp.Bracket():
-                return resolve(_path(node), self._schema, position(node))
+                return resolve(_path(node), self._schema, position(node), _quotes(node))
             case exp.Null():
                 return Constant(None)
             case exp.Boolean():
@@ -84,20 +73,23 @@ class Values:
             case exp.Interval():
                 return Constant(span(node))
             case exp.Cast() if not isinstance(node, exp.TryCast):
-                inner, target = self.term(node.this), node.to
-                return (
-                    cast_literal(inner, node)
-                    if isinstance(inner, Constant)
-                    else self._cast(inner, target, node)
-                )
+                inner = self.term(node.this)
+                return cast_literal(inner, node) if isinstance(inner, Constant) else self._cast(inner, node)
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.IntDiv() | exp.Mod():
                 return self._arithmetic(node)
             case exp.Abs():
                 inner = self._number(node.this, node)
-                inner = _in_type(inner, _arithmetic_type(inner.type))
+                inner = in_type(inner, arithmetic_type(inner.type))
                 return self.computed(f"abs({inner})", pc.abs_checked(inner.expression()), inner.columns)
-            case _ if type(node) in _TEXT_FUNCTIONS or type(node) in _DATE_FUNCTIONS:
-                return self._function(node)
+            case exp.Coalesce():
+                return self._coalesce(node)
+            case exp.Extract():
+                return self._function(node.name, node.expression, node)
+            case exp.Anonymous() if node.name.lower() == "date_part" and len(node.expressions) == 2:
+                part, subject = node.expressions
+                return self._function(part.this if part.is_string else "", subject, node)
+            case _ if type(node) in _FUNCTIONS:
+                return self._function(_FUNCTIONS[type(node)], node.this, node)
             case _:
                 raise unsupported(node)
 
@@ -111,14 +103,14 @@ class Values:
 
     def _number(self, part: exp.Expr, node: exp.Expr) -> Operand:
         inner = self.term(part)
-        if isinstance(inner, Constant) or not _is_number(inner.type):
+        if isinstance(inner, Constant) or not is_number(inner.type):
             raise unsupported(node)
         return inner
 
     def _negated(self, node: exp.Expr) -> Term:
         inner = self.term(node.this)
         if not isinstance(inner, Constant):
-            inner = _in_type(self._number(node.this, node), _arithmetic_type(inner.type))
+            inner = in_type(self._number(node.this, node), arithmetic_type(inner.type))
             return self.computed(f"-({inner})", pc.negate_checked(inner.expression()), inner.columns)
         if isinstance(inner.value, int | float | Decimal) and not isinstance(inner.value, bool):
             return Constant(-inner.value)
@@ -126,41 +118,47 @@ class Values:
             return Constant(Span(-inner.value.nanoseconds))
         raise unsupported(node)
 
-    def _function(self, node: exp.Expr) -> Operand:
-        inner = self.term(node.this)
-        texts = type(node) in _TEXT_FUNCTIONS
-        name, function = _TEXT_FUNCTIONS[type(node)] if texts else _DATE_FUNCTIONS[type(node)]
-        if isinstance(inner, Constant):
+    def _function(self, name: str, subject: exp.Expr, node: exp.Expr) -> Operand:
+        name, inner = name.lower(), self.term(subject)
+        by_part = isinstance(node, exp.Extract | exp.Anonymous)
+        if isinstance(inner, Constant) or (by_part and name not in DATE_PARTS):
             raise unsupported(node)
-        is_text = pt.is_string(inner.type) or pt.is_large_string(inner.type)
-        is_day = pt.is_date(inner.type) or (pt.is_timestamp(inner.type) and inner.type.tz is None)
-        if not (is_text if texts else is_day):
-            raise InvalidFilter(f"{name}({inner}) cannot be computed: {inner} is {inner.type}")
-        return self.computed(f"{name}({inner})", function(inner.expression()), inner.columns)
+        return self.computed(f"{name}({inner})", apply(name, inner), inner.columns)
 
-    def _cast(self, inner: Operand, target: exp.DataType, node: exp.Expr) -> Operand:
-        wanted, kind = target.this, inner.type
-        integer = pt.is_integer(kind) and not pt.is_uint64(kind)
-        if wanted is _TYPE.DOUBLE and _is_number(kind):
-            arrow = pa.float64()
-        elif wanted is _TYPE.BIGINT and integer:
-            arrow = pa.int64()
-        elif wanted is _TYPE.DATE and pt.is_timestamp(kind) and kind.tz is None:
-            arrow = pa.date32()
-        elif wanted in NAIVE and pt.is_date(kind):
-            arrow = pa.timestamp("us")
-        else:
+    def _cast(self, inner: Operand, node: exp.Cast) -> Operand:
+        kind = cast_type(inner.type, node)
+        if kind == inner.type:
+            return inner
+        text = f"cast({inner} as {node.to.sql(dialect='duckdb').lower()})"
+        return self.computed(text, inner.expression().cast(kind, safe=False), inner.columns)
+
+    def _coalesce(self, node: exp.Coalesce) -> Operand:
+        terms = [self.term(part) for part in (node.this, *node.expressions)]
+        kept = [term for term in terms if not isinstance(term, Constant) or term.value is not None]
+        types = [term.type for term in kept if not isinstance(term, Constant)]
+        if not types:
             raise unsupported(node)
-        text = f"cast({inner} as {wanted.value.lower()})"
-        return self.computed(text, inner.expression().cast(arrow, safe=False), inner.columns)
+        kind: pa.DataType | None = types[0]
+        if all(is_number(found) and not pt.is_decimal(found) and not pt.is_uint64(found) for found in types):
+            kind = common_type([type_of(term, node) for term in kept], node)
+            parts = [in_type(term, kind) for term in kept] if kind is not None else []
+        elif all(found == kind for found in types):
+            parts = [_exactly(term, kind, node) for term in kept]
+        else:
+            parts = []
+        if not parts:
+            raise unsupported(node)
+        text = f"coalesce({', '.join(map(str, parts))})"
+        columns = tuple(dict.fromkeys(column for part in parts for column in part.columns))
+        return self.computed(text, pc.coalesce(*(part.expression() for part in parts)), columns)
 
     def _arithmetic(self, node: exp.Expr) -> Term:
         left, right = self.term(node.this), self.term(node.expression)
         if isinstance(left, Constant) and isinstance(right, Constant):
             return Constant(fold(node, left.value, right.value))
-        types = [_type_of(side, node) for side in (left, right)]
-        common = pa.float64() if isinstance(node, exp.Div) else _common_type(types, node)
-        a, b = (_in_type(side, common) for side in (left, right))
+        types = [type_of(side, node) for side in (left, right)]
+        common = pa.float64() if isinstance(node, exp.Div) else common_type(types, node)
+        a, b = (in_type(side, common) for side in (left, right))
         text = f"({a} {_SYMBOLS[type(node)]} {b})"
         x, y = a.expression(), b.expression()
         match node:
@@ -180,7 +178,29 @@ class Values:
         return self.computed(text, arrow, tuple(dict.fromkeys((*a.columns, *b.columns))))
 
 
+def _quotes(node: exp.Expr) -> str:
+    """What to add when there is no such column: a single name in double quotes may be meant as text."""
+    name = node.this
+    if not isinstance(node, exp.Column) or len(node.parts) > 1 or not name.args.get("quoted"):
+        return ""
+    text = "'" + name.name.replace("'", "''") + "'"
+    return f"; double quotes are for names, text takes single quotes: {text}"
+
+
+def _exactly(term: Term, kind: Any, node: exp.Expr) -> Operand:
+    """A term as an operand of a type which its literal, if it is one, must be a value of."""
+    if not isinstance(term, Constant):
+        return term
+    assert term.value is not None
+    floor, exact = fit(term.value, kind, "coalesce")
+    if not exact:
+        raise unsupported(node)
+    return Computed(show(floor), kind, (), pc.scalar(floor))
+
+
 def _path(node: exp.Expr) -> list[str]:
+    if node.find(exp.Func):
+        raise unsupported(node)
     if isinstance(node, exp.Bracket):
         keys = node.expressions
         if len(keys) != 1 or not keys[0].is_string:
@@ -192,55 +212,3 @@ def _path(node: exp.Expr) -> list[str]:
         if all(isinstance(part, exp.Identifier) for part in parts[1:]):
             return head + [part.name for part in parts[1:]]
     raise unsupported(node)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
-
-
-def _type_of(side: Term, node: exp.Expr) -> pa.DataType:
-    if not isinstance(side, Constant):
-        if not _is_number(side.type) or pt.is_uint64(side.type):
-            raise unsupported(node)
-        return _arithmetic_type(side.type)
-    value = side.value
-    if isinstance(value, float):
-        return pa.float64()
-    if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
-        return pa.int64()
-    if isinstance(value, Decimal):
-        return pa.scalar(value).type
-    raise unsupported(node)
-
-
-def _arithmetic_type(kind: pa.DataType) -> pa.DataType:
-    return pa.int64() if pt.is_integer(kind) else kind
-
-
-def _common_type(types: list[pa.DataType], node: exp.Expr) -> pa.DataType | None:
-    """The type both sides are cast to; None for decimals, which Arrow combines exactly as they are."""
-    for kind in (pa.float64(), pa.float32()):
-        if kind in types:
-            return kind
-    if all(pt.is_int64(kind) for kind in types):
-        return pa.int64()
-    if any(pt.is_decimal256(kind) for kind in types):
-        raise unsupported(node)
-    return None
-
-
-def _in_type(side: Term, kind: pa.DataType | None) -> Operand:
-    if isinstance(side, Constant):
-        value: Any = side.value
-        if kind is not None and pt.is_float32(kind):
-            with np.errstate(over="ignore"):
-                value = float(np.float32(value))
-        scalar = pa.scalar(value if kind is None or not pt.is_floating(kind) else float(value), kind)
-        if kind is None and isinstance(value, int):
-            scalar = pa.scalar(Decimal(value))
-        return Computed(str(value), scalar.type, (), pc.scalar(scalar))
-    if kind is None:
-        kind = pa.decimal128(19, 0) if pt.is_integer(side.type) else side.type
-    if side.type == kind:
-        return side
-    return Computed(str(side), kind, side.columns, side.expression().cast(kind, safe=False))
