@@ -27,6 +27,8 @@ from crdtcat.log import State
 from crdtcat.log.statistics import DOMAINS
 from crdtcat.merkle import root_hash
 from crdtcat.options import Options
+from crdtcat.scan.filters.row_filter import CONDITIONS_MAX
+from crdtcat.scan.filters.sql_errors import FUNCTIONS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -147,6 +149,12 @@ def test_every_limit_is_listed_with_its_value() -> None:
     listed = {row[0].strip("`"): row[1] for row in table_rows("docs/operations.md", "| limit")}
     named = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert listed == {name: f"{value:,}" for name, value in named.items()}
+
+
+def test_the_filters_page_lists_every_function_and_the_limit() -> None:
+    cells = [row[0] for row in table_rows("docs/filters.md", "| function")]
+    assert not [name for name in FUNCTIONS if not any(f"`{name}" in cell for cell in cells)]
+    assert f"{CONDITIONS_MAX:,} conditions in one" in text("docs/filters.md")
 
 
 def test_every_key_operation_type_and_domain_is_in_the_format() -> None:
