@@ -126,7 +126,8 @@ def merge_statistics(parts: Iterable[tuple[ColumnStatistics, int]]) -> ColumnSta
 def time_range(table: pa.Table, column: str) -> tuple[int, int] | None:
     """Least and greatest moment of a timestamp or date column, in microseconds since 1970, rounded outward.
 
-    None if the column has another type or no values. Zones do not matter; no zone is taken for UTC.
+    None if the column has another type, no values, or moments that 64 bits of microseconds cannot hold. Zones
+    do not matter; no zone is taken for UTC.
     """
     array = table.column(column)
     t = value_type(array.type)
@@ -136,7 +137,8 @@ def time_range(table: pa.Table, column: str) -> tuple[int, int] | None:
     known = statistics(array)
     if known.min is None or known.max is None:
         return None
-    return int(known.min) * unit // 1000, -(-int(known.max) * unit // 1000)
+    least, greatest = int(known.min) * unit // 1000, -(-int(known.max) * unit // 1000)
+    return (least, greatest) if -(2**63) < least <= greatest < 2**63 else None
 
 
 def round_down(value: Any) -> float | None:

@@ -86,6 +86,8 @@ class LogBuilder:
         schemas = [self._schema_index(packed, id, name) for packed in get("f", ())]
         self._schema.append(schemas[0] if schemas else int(NONE))
         times = get("r")
+        if times is not None and not all(type(time) is int and -(2**63) < time < 2**63 for time in times):
+            raise Corrupt(name, "a time range that 64 bits cannot hold")
         self._time.append((NO_TIME, NO_TIME) if times is None else (times[0], times[1]))
         idempotency = get("k")
         self._key.append(None if idempotency is None else idempotency.encode())

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from crdtcat.chunks.types import storage_type, to_storage
+from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters import RowFilter
 
 
@@ -22,7 +23,8 @@ def filter_schema(schema: pa.Schema) -> pa.Schema:
 def mask(filter: RowFilter, table: pa.Table) -> pa.ChunkedArray:
     """Per row whether the filter keeps it; null where it cannot tell, which drops the row.
 
-    `table` has at least the filter's columns, in the types of the table it was bound for.
+    `table` has at least the filter's columns, in the types of the table it was bound for. Raises
+    `InvalidFilter` where the filter fails on a value: a division by zero, a text that is no number.
     """
     # Brings in pyarrow.dataset and, where it is installed, pandas: only for those who filter.
     from pyarrow import acero  # noqa: PLC0415
@@ -33,7 +35,10 @@ def mask(filter: RowFilter, table: pa.Table) -> pa.ChunkedArray:
     looked_at = pa.Table.from_arrays(arrays, names=list(filter.columns) or [""])
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(looked_at))
     project = acero.Declaration("project", acero.ProjectNodeOptions([filter.expression], ["kept"]))
-    return acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)["kept"]
+    try:
+        return acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)["kept"]
+    except pa.ArrowException as error:
+        raise InvalidFilter(f"the filter {filter} fails on a row: {error}") from error
 
 
 def _evaluated(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -104,12 +105,12 @@ def make_plan(head: Head, columns: Sequence[str] | None, filter: object | None) 
     )
 
 
-def _columns(head: Head, names: Sequence[str] | None) -> tuple[Column, ...]:
+def _columns(head: Head, names: Any) -> tuple[Column, ...]:
     if names is None:
         return head.columns.all
     if isinstance(names, str):
         raise InvalidArgument(f"columns={names!r}: pass a list of names")
-    missing = [name for name in names if name not in head.columns.by_name]
+    missing = [name for name in names if not isinstance(name, str) or name not in head.columns.by_name]
     if missing:
         raise InvalidArgument(
             f"table {head.table!r} has no column {missing[0]!r}; "

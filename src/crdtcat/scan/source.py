@@ -55,11 +55,11 @@ class HeadStatistics:
         fields = [field for field in head.columns.fields(schema) if field.column in column.instances]
         if any(field.column in head.columns.hidden for field in fields) or len(fields) > 1:
             return  # a dropped column with survivors: rare, and never pruned by
-        if not fields or not head.columns.fits(fields[0], column):
+        stored = decode_type(fields[0].type) if fields else pa.null()
+        if pt.is_null(stored) or not head.columns.fits(fields[0], column):
             gather.nulls[members] = head.log.rows[self._index[members]].astype(np.int64)
             return
-        stored = decode_type(fields[0].type)
-        for candidate in {code, "-"} if _same_meaning(stored, column.type) else ():
+        for candidate in dict.fromkeys((code, "-")) if _same_meaning(stored, column.type) else ():
             bounds = head.log.statistics.bounds(fields[0].name, candidate)
             if bounds is not None:
                 gather.take(bounds, self._placed(bounds, members))
@@ -93,12 +93,12 @@ class _Gather:
         rows = np.flatnonzero(place >= 0)
         at = place[rows]
         self.nulls[at] = bounds.nulls[rows]
-        if self.code == "b":
+        if isinstance(bounds.low, pa.LargeBinaryArray):
             self._bytes.append((bounds.low, bounds.high))
             self._at[at] = rows + self._taken
             self._taken += len(bounds.chunk)
             self.known[at] = bounds.known[rows]
-        elif self.code != "-" and isinstance(bounds.low, np.ndarray):
+        elif bounds.known.any():  # statistics without bounds say only how many nulls there are
             self.known[at] = bounds.known[rows]
             self.low[at], self.high[at] = bounds.low[rows], bounds.high[rows]
 
@@ -110,10 +110,9 @@ class _Gather:
         return ColumnBounds(low, high, self.known, self.known, self.nulls)
 
     def _texts(self, side: int, index: pa.Array) -> pa.LargeBinaryArray:
-        arrays = [pair[side] for pair in self._bytes if isinstance(pair[side], pa.LargeBinaryArray)]
-        if not arrays:
+        if not self._bytes:
             return pa.array([b""] * len(index), pa.large_binary())
-        return pa.concat_arrays(arrays).take(index).fill_null(b"")
+        return pa.concat_arrays([pair[side] for pair in self._bytes]).take(index).fill_null(b"")
 
 
 def _same_meaning(stored: pa.DataType, shown: pa.DataType) -> bool:

@@ -17,11 +17,11 @@ from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.types import encode_type, is_lossless
 from crdtcat.errors import AlreadyExists, InvalidArgument, LimitExceeded, NotFound, SchemaMismatch
 from crdtcat.format.ops import SELF, ColumnId, Definition, Ops
-from crdtcat.format.version import pack
 from crdtcat.head import Head, Version
 from crdtcat.head.columns import Column
 from crdtcat.names import validate_column_name, validate_column_names
 from crdtcat.session import Session
+from crdtcat.verbs.rows import packed_size
 
 
 def add_column(session: Session, name: str, type: pa.DataType, *, nullable: bool = True) -> Version:
@@ -29,6 +29,7 @@ def add_column(session: Session, name: str, type: pa.DataType, *, nullable: bool
 
     Raises `AlreadyExists`, `InvalidName`, `UnsupportedType`, and `InvalidArgument` for `nullable=False`.
     """
+    validate_column_name(name)
     head = session.head()
     if name in head.columns.by_name:
         raise AlreadyExists(f"table {session.table!r} already has a column {name!r}")
@@ -60,6 +61,7 @@ def rename_column(session: Session, name: str, to: str) -> Version:
     validate_column_name(to)
     if to in head.columns.by_name:
         raise AlreadyExists(f"table {session.table!r} already has a column {to!r}")
+    validate_column_names([to if other == name else other for other in head.columns.by_name])
     _check_not_partitioned_by(session, name)
     return _define(session, head, _redefined(column, name=to))
 
@@ -77,7 +79,7 @@ def widen_column(session: Session, name: str, type: pa.DataType) -> Version:
 
 def reorder_columns(session: Session, names: Sequence[str]) -> Version:
     """Put columns in this order; those not named follow, in the order they had."""
-    if isinstance(names, str):
+    if isinstance(names, str) or not isinstance(names, Sequence):
         raise InvalidArgument(f"reorder_columns({names!r}): pass a list of names")
     head = session.head()
     first = [_column(session, head, name) for name in names]
@@ -99,16 +101,11 @@ def set_properties(session: Session, properties: Mapping[str, Any]) -> Version:
     for name, value in properties.items():
         if not name:
             raise InvalidArgument("a property's name is a text that is not empty")
-        if len(name.encode()) > limits.PROPERTY_NAME_BYTES_MAX:
+        if packed_size(name, f"property name {name!r:.60}") > limits.PROPERTY_NAME_BYTES_MAX:
             raise LimitExceeded(
                 f"property name {name[:40]!r}...: at most {limits.PROPERTY_NAME_BYTES_MAX} bytes"
             )
-        try:
-            size = len(pack(value))
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise InvalidArgument(
-                f"property {name!r} holds a value that cannot be stored: {error}"
-            ) from error
+        size = packed_size(value, f"property {name!r}")
         if size > limits.PROPERTY_VALUE_BYTES_MAX:
             raise LimitExceeded(
                 f"property {name!r}: {size:,} bytes; at most {limits.PROPERTY_VALUE_BYTES_MAX:,}"
@@ -120,8 +117,8 @@ def set_properties(session: Session, properties: Mapping[str, Any]) -> Version:
     return session.commit("properties", body=body, seen=head)
 
 
-def _column(session: Session, head: Head, name: str) -> Column:
-    column = head.columns.by_name.get(name)
+def _column(session: Session, head: Head, name: Any) -> Column:
+    column = head.columns.by_name.get(name) if isinstance(name, str) else None
     if column is None:
         raise NotFound(
             f"table {session.table!r} has no column {name!r}; it has {', '.join(head.columns.by_name)}"

@@ -16,10 +16,10 @@ import pyarrow.types as pt
 
 from crdtcat import limits
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
-from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
+from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.format.ops import ColumnId, KeyedTag, Ops
 from crdtcat.format.sections import Array
-from crdtcat.format.version import pack
+from crdtcat.format.version import pack, unpack
 from crdtcat.head import Head, Version
 from crdtcat.protocol import Put
 from crdtcat.session import Session
@@ -186,12 +186,22 @@ def check_commit(metadata: Mapping[str, Any] | None, key: str | None) -> None:
     given: Any = metadata
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise InvalidArgument(f"metadata={given!r:.80}: pass a dict from text to values")
-    try:
-        size = len(pack(dict(metadata)))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidArgument(f"metadata holds a value that cannot be stored: {error}") from error
+    size = packed_size(dict(metadata), "metadata")
     if size > limits.COMMIT_METADATA_BYTES_MAX:
         raise LimitExceeded(f"metadata of {size:,} bytes; at most {limits.COMMIT_METADATA_BYTES_MAX:,}")
+
+
+def packed_size(value: Any, what: str) -> int:
+    """How many bytes a value takes in a version file, once it is sure that a reader gets it back.
+
+    Raises `InvalidArgument`, naming `what`, for anything that MessagePack cannot hold and give back.
+    """
+    try:
+        packed = pack(value)
+        unpack(packed, what)
+    except (TypeError, ValueError, OverflowError, RecursionError, Corrupt) as error:
+        raise InvalidArgument(f"{what} holds a value that cannot be stored: {error}") from error
+    return len(packed)
 
 
 def _check_key(key: object) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from crdtcat.chunks.partitions import Partitioning, decode_values, parse_partitioning
 from crdtcat.chunks.statistics import domain
@@ -58,6 +59,9 @@ def partition_scope(settings: Settings, head: Head, where: Any, rows: pa.Table) 
     _check_rows(parsed, rows)
     partitions = np.unique(head.log.partition[head.live])
     partitions = partitions[partitions != NONE]
+    exact = _exactly(partitioning, head, partitions, parsed)
+    if exact is not None:
+        return _selected(head, partitions[exact])
     source = _PartitionBounds(partitioning, head, partitions)
     answer = prune(parsed.predicate, source, schema)
     torn = np.flatnonzero(answer.may_match & ~answer.all_match)
@@ -67,9 +71,44 @@ def partition_scope(settings: Settings, head: Head, where: Any, rows: pa.Table) 
             f"{parsed} selects only part of {dict(zip(settings.partition_by, values, strict=True))}; "
             f"filter by what the table is partitioned by: {', '.join(settings.partition_by)}"
         )
-    chosen = partitions[answer.all_match]
+    return _selected(head, partitions[answer.all_match])
+
+
+def _selected(head: Head, chosen: Array) -> Selected:
     scope = frozenset(head.log.partitions[int(at)] for at in chosen)
     return Selected(scope, head.live[np.isin(head.log.partition[head.live], chosen)])
+
+
+def _exactly(partitioning: Partitioning, head: Head, partitions: Array, filter: RowFilter) -> Array | None:
+    """Which partitions match, where the filter looks only at columns whose values the partitions are.
+
+    All rows of such a partition are alike to the filter, so it is asked of one row for each. `None` where the
+    filter looks at anything else, or at values that are kept in another form.
+    """
+    places = {
+        field.column: at for at, field in enumerate(partitioning.fields) if field.transform == "identity"
+    }
+    if not places.keys() >= set(filter.columns):
+        return None
+    values = [decode_values(head.log.partitions[int(at)]) for at in partitions]
+    try:
+        rows = pa.table(
+            {
+                name: _column([value[places[name]] for value in values], head.columns.by_name[name].type)
+                for name in filter.columns
+            }
+        )
+    except (pa.ArrowException, TypeError, ValueError):
+        return None
+    kept: Array = np.asarray(mask(filter, rows).fill_null(False)).astype(bool)
+    return kept if len(kept) == len(partitions) else None
+
+
+def _column(values: list[Any], type: pa.DataType) -> pa.Array:
+    if pt.is_temporal(type):
+        width = pa.int32() if type.bit_width == 32 else pa.int64()
+        return pa.array(values, width).cast(type)
+    return pa.array(values, type)
 
 
 def _check_types(partitioning: Partitioning, head: Head) -> None:

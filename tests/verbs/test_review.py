@@ -1,0 +1,135 @@
+"""Findings of a hostile reading, each kept so that it cannot come back."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from crdtcat import Catalog, Table
+from crdtcat.errors import InvalidArgument, InvalidFilter, InvalidName, NotFound
+
+_numbers = itertools.count()
+
+
+def lake() -> Catalog:
+    return Catalog(f"memory://review-{os.getpid()}-{next(_numbers)}", upkeep=False)
+
+
+NULLS_BESIDE_TEXTS = """
+from crdtcat import Catalog
+catalog = Catalog("memory://nulls", upkeep=False)
+catalog.create_table("t")
+def stranger():
+    return Catalog(catalog.store, upkeep=False)
+stranger().commit("t", [{"b": None}])
+stranger().commit("t", [{"b": "apple", "x": 1}])
+for value in ("melon", "zebra", "kiwi", "fig"):
+    stranger().commit("t", [{"b": value}])
+for value in ("apple", "melon", "zebra", "kiwi", "fig"):
+    found = catalog.read("t", filter=f"b = '{value}'")["b"].to_pylist()
+    assert found == [value], (value, found)
+scan = catalog.table("t").scan(filter="b >= 'k'")
+assert len(scan.to_table()) == scan.count() == 3
+assert catalog.table("t").scan(filter="b is null").count() == 1
+"""
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_a_batch_of_nulls_does_not_shift_the_bounds_of_others(seed: str) -> None:
+    subprocess.run(
+        [sys.executable, "-c", NULLS_BESIDE_TEXTS], check=True, env={**os.environ, "PYTHONHASHSEED": seed}
+    )
+
+
+@pytest.mark.parametrize("seconds", [10**13, 10**15, -(10**13)])
+def test_moments_beyond_microseconds_do_not_harm_the_table(seconds: int) -> None:
+    catalog = lake()
+    catalog.commit("t", [{"a": 1}])
+    far = pa.table({"a": [2], "ts": pa.array([seconds], pa.timestamp("s"))})
+    version = catalog.commit("t", far, evolve=True)
+    assert version.time_range is None
+    assert catalog.read("t")["a"].to_pylist() == [1, 2]
+    assert catalog.read("t")["ts"].cast(pa.int64()).to_pylist() == [None, seconds]
+
+
+@pytest.mark.parametrize("value", [{(1, 2): 3}, {"x": {(1,): 2}}, object(), {1, 2}, "\ud800"])
+def test_properties_and_metadata_that_no_reader_gets_back(value: Any) -> None:
+    catalog = lake()
+    catalog.commit("t", [{"a": 1}])
+    table = catalog.table("t")
+    with pytest.raises(InvalidArgument, match="cannot be stored"):
+        table.set_properties(p=value)
+    with pytest.raises(InvalidArgument, match="cannot be stored"):
+        table.append([{"a": 2}], metadata={"m": value})
+    with pytest.raises(InvalidArgument, match="cannot be stored"):
+        table.set_properties(**{"\ud800": 1})
+    assert table.read().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        pc.divide(pc.scalar(1), pc.field("a")) > 0,
+        pc.field("s").cast(pa.int64()) > 1,
+        pc.match_substring_regex(pc.field("s"), "("),
+    ],
+)
+def test_a_filter_that_fails_on_a_row(filter: Any) -> None:
+    catalog = lake()
+    catalog.commit("t", [{"a": 0, "s": "x"}])
+    with pytest.raises(InvalidFilter):
+        catalog.read("t", filter=filter)
+
+
+def test_names_of_the_wrong_kind() -> None:
+    catalog = lake()
+    catalog.commit("t", [{"a": 1}])
+    table: Any = catalog.table("t")
+    with pytest.raises(InvalidName):
+        table.add_column(["a"], pa.int64())
+    with pytest.raises(NotFound):
+        table.drop_column([])
+    with pytest.raises(InvalidArgument):
+        table.scan([["a"]])
+    with pytest.raises(InvalidArgument):
+        table.reorder_columns(None)
+
+
+def test_look_alikes_are_refused_when_they_are_made() -> None:
+    catalog = lake()
+    catalog.commit("t", [{"fi": 1, "b": 2}])
+    with pytest.raises(InvalidName):
+        catalog.table("t").rename_column("b", "\ufb01")
+
+
+def partitioned(values: list[Any], type: pa.DataType) -> Table:
+    table = lake().create_table("t", pa.schema([("p", type), ("v", pa.int64())]), partition_by=["p"])
+    table.append({"p": values, "v": list(range(len(values)))})
+    return table
+
+
+@pytest.mark.parametrize(
+    ("values", "type", "where", "left"),
+    [
+        (["a" * 64, "a" * 65, "b"], pa.string(), f"p = '{'a' * 64}'", 2),
+        ([1.0, float("nan"), 2.0, None], pa.float64(), "p = 1", 3),
+        ([1.0, float("nan"), 2.0, None], pa.float64(), "p > 0.5", 1),
+        ([1.0, float("nan"), 2.0, None], pa.float64(), "isnan(p)", 3),
+        ([1, 2, None], pa.int64(), "p is null", 2),
+        ([1, 2, None], pa.int64(), "p <> 1", 2),
+    ],
+)
+def test_partitions_by_value_are_told_apart_exactly(
+    values: list[Any], type: pa.DataType, where: str, left: int
+) -> None:
+    table = partitioned(values, type)
+    expected = len(values) - table.scan(filter=where).count()
+    table.overwrite(table.schema.empty_table(), where=where)
+    assert table.scan().count() == left == expected
