@@ -179,7 +179,7 @@ def test_explain_says_what_happens(table: Table) -> None:
     scan = table.scan(["name"], "id >= 900 and id < 950")
     text = scan.explain()
     assert repr(scan) == text
-    assert "columns: name (2 of 5 read)" in text
+    assert "columns: name, and id for the filter (2 of 5 read)" in text
     assert scan.snapshot.id[:12] in text
     assert "pruned" in text
     assert "id" in text
