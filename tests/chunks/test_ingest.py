@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -134,7 +136,7 @@ def test_mixed_rows_are_refused_by_column_and_row() -> None:
     rows[63]["b"] = "oops"
     with pytest.raises(SchemaMismatch, match="column 'b', row 63: 'oops'"):
         reader(rows)
-    with pytest.raises(SchemaMismatch, match="column 'b', row 2: 300 does not fit type int8"):
+    with pytest.raises(SchemaMismatch, match="column 'b' holds int8, and row 2 has 300"):
         reader([{"b": 1}, {"b": None}, {"b": 300}, {"b": 301}], pa.schema([("b", pa.int8())]))
     with pytest.raises(SchemaMismatch, match="row 0"):
         reader([{"b": 2**70}])
@@ -172,10 +174,32 @@ def test_other_things_are_refused_by_name(data: Any, told: str) -> None:
 
 def test_batches_must_agree() -> None:
     good, other = pa.record_batch({"x": [1]}), pa.record_batch({"x": ["a"]})
-    with pytest.raises(SchemaMismatch, match="batch 1"):
+    with pytest.raises(SchemaMismatch, match="item 1: column 'x'"):
         reader([good, other]).read_all()
     with pytest.raises(InvalidArgument, match="item 1 is int"):
         reader([good, 5]).read_all()
+
+
+def test_iterables_of_anything_that_holds_rows(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n1,x\n2,\n")
+    for items in (
+        pd.read_csv(tmp_path / "x.csv", chunksize=1, dtype={"b": "str"}),
+        (pl.DataFrame(ROWS[i : i + 1], schema={"a": pl.Int64, "b": pl.String}) for i in (0, 1)),
+        ([row] for row in ROWS),
+        [TABLE.slice(0, 1), TABLE.select(["b", "a"]).slice(1)],
+    ):
+        assert reader(items).read_all().to_pylist() == ROWS
+    with pytest.raises(SchemaMismatch, match="item 1 has the columns"):
+        reader([TABLE, TABLE.select(["a"])]).read_all()
+    with pytest.raises(InvalidArgument, match="generator of int"):
+        reader(number for number in (1, 2))
+
+
+def test_what_pandas_and_csv_let_through() -> None:
+    with pytest.raises(InvalidName, match="twice"):
+        reader(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(InvalidArgument, match="more fields than the header"):
+        reader(list(csv.DictReader(["a", "1,2"])))
 
 
 def test_names_and_types_are_checked_before_any_row() -> None:

@@ -226,3 +226,27 @@ def test_odd_types_keep_their_type_with_no_rows_and_in_rows_without_them(name: s
     declared = catalog.create_table("declared", pa.schema([("x", type)]))
     assert declared.read() == declared.schema.empty_table()
     assert declared.scan().to_reader().read_all().num_rows == 0
+
+
+def test_nulls_first_and_values_later() -> None:
+    catalog = lake()
+    catalog.commit("t", [{"a": None, "b": []}])
+    catalog.commit("t", [{"a": 1, "b": ["x"]}])
+    catalog.commit("t", pa.table({"a": [2]}))
+    assert rows(catalog.read("t", ["a"])) == [{"a": None}, {"a": 1}, {"a": 2}]
+    declared = catalog.create_table("declared", pa.schema([("a", pa.null())]))
+    with refused(catalog, SchemaMismatch, "'a'", "widen_column"):
+        declared.append([{"a": 1}])
+
+
+@pytest.mark.parametrize("verb", ["append", "overwrite", "stream"])
+def test_iterables_take_the_types_of_the_table(verb: str) -> None:
+    catalog = lake()
+    table = catalog.create_table("t", pa.schema([("a", pa.float64())]))
+    frames = (pd.DataFrame({"a": values}) for values in ([1, 2], [2.5]))
+    if verb == "stream":
+        with table.stream() as stream:
+            stream.write(frames)
+    else:
+        getattr(table, verb)(frames)
+    assert rows(table.read()) == [{"a": 1.0}, {"a": 2.0}, {"a": 2.5}]

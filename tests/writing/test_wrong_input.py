@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ SCHEMA = pa.schema(
 )
 
 WRONG: list[tuple[str, Any, type[UserError], tuple[str, ...]]] = [
-    ("unknown column", {"id": [1], "nope": [1]}, SchemaMismatch, ("'nope'", "evolve=True")),
+    ("unknown column", {"id": [1], "nope": [1]}, SchemaMismatch, ("'nope'", "append with evolve=True")),
     ("unknown key in dicts", [{"id": 1, "nope": 1}], SchemaMismatch, ("'nope'",)),
     ("wrong type", pa.table({"id": ["x"]}), SchemaMismatch, ("'id'", "int32", "string")),
     ("wrong value in dicts", [{"id": "x"}], SchemaMismatch, ("'id'", "'x'")),
@@ -39,6 +40,9 @@ WRONG: list[tuple[str, Any, type[UserError], tuple[str, ...]]] = [
     ),
     ("too large", pa.table({"id": [2**40]}), SchemaMismatch, ("id", str(2**40), "int32")),
     ("a fraction", pa.table({"id": [1.5]}), SchemaMismatch, ("id", "1.5")),
+    ("a fraction in dicts", [{"id": 1}, {"id": 1.5}], SchemaMismatch, ("'id'", "row 1", "1.5", "int32")),
+    ("a fraction in a dict", {"id": [1.5]}, SchemaMismatch, ("'id'", "row 0", "1.5")),
+    ("naive", [{"id": 1, "at": dt.datetime.min}], SchemaMismatch, ("'at'", "add a timezone")),
     ("null", pa.table({"id": pa.array([1, None], pa.int32())}), SchemaMismatch, ("'id'", "null")),
     ("null in dicts", [{"id": None}], SchemaMismatch, ("'id'", "null")),
     ("missing column", pa.table({"name": ["x"]}), SchemaMismatch, ("'id'", "null")),

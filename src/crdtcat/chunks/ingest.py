@@ -8,11 +8,14 @@
 | polars LazyFrame | collected first: it is a query, not data |
 | list of dicts | a column per key, a missing key is null |
 | dict of columns | a column per key |
-| iterable of record batches or tables | one by one |
+| iterable of any of these (`pandas.read_csv(chunksize=...)`, a generator of frames) | one by one |
 
 Readers, streams and iterables are passed on batch by batch and never held whole. Libraries are recognized by
 the module of the object's type, so none is imported that the caller did not import. Schema metadata (pandas
 writes some) and field metadata are dropped: they belong to one writer, not to the table.
+
+Python values are taken exactly or refused, see `crdtcat.chunks.python_values`. The items of an iterable have
+the same columns; the first decides their types, and later ones are cast where nothing is lost.
 
 Names and types are checked before the first row is read: a bad name, a type that cannot be held, no columns
 at all are errors with nothing written. No I/O of our own.
@@ -21,23 +24,21 @@ at all are errors with nothing written. No I/O of our own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from crdtcat import names
-from crdtcat.chunks.casts import cast_lossless
+from crdtcat.chunks.misfits import cast_rows
+from crdtcat.chunks.python_values import python_array
 from crdtcat.chunks.storage_types import storage_type
 from crdtcat.errors import InvalidArgument, SchemaMismatch
 
 _ACCEPTED = (
     "an Arrow table, record batch or reader, anything with __arrow_c_stream__, a pandas or polars frame, "
-    "a DuckDB relation, a list of dicts, a dict of columns, or an iterable of record batches"
+    "a DuckDB relation, a list of dicts, a dict of columns, or an iterable of any of these"
 )
-
-_MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
-"""What pyarrow raises for Python values that do not fit a type, or each other."""
 
 _NOTHING = object()
 
@@ -59,7 +60,7 @@ def reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     try:
         source = _reader(data, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise InvalidArgument(f"{_name(data)} cannot be read as Arrow data: {error}") from error
+        raise InvalidArgument(f"{type_name(data)} cannot be read as Arrow data: {error}") from error
     bare = source.schema.remove_metadata()
     bare = pa.schema([field.remove_metadata() for field in bare])
     check_schema(bare)
@@ -110,7 +111,23 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     return _columns_reader(data, schema) if isinstance(data, Mapping) else _foreign_reader(data, schema)
 
 
+def is_iterable_of_rows(data: Any) -> bool:
+    """Whether `data` gives rows, or things that hold rows, one by one, rather than being such a thing."""
+    single = (
+        pa.RecordBatchReader | pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray | Mapping | str | bytes
+    )
+    if isinstance(data, single) or not isinstance(data, Iterable):
+        return False
+    library = type(data).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(data, "columns" if type(data).__name__ == "DataFrame" else "to_frame"):
+        return False
+    lazy = library == "polars" and type(data).__name__ == "LazyFrame"
+    return not (lazy or hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"))
+
+
 def _foreign_reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    if is_iterable_of_rows(data):
+        return _iterable_reader(data, schema)
     library = type(data).__module__.partition(".")[0]
     if library == "pandas":
         return _pandas_reader(data)
@@ -121,9 +138,7 @@ def _foreign_reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader
     if hasattr(data, "__arrow_c_array__"):
         batch = pa.record_batch(data)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    if isinstance(data, str | bytes) or not isinstance(data, Iterable):
-        raise InvalidArgument(f"cannot take rows from {_name(data)}; give {_ACCEPTED}")
-    return _iterable_reader(data, schema)
+    raise InvalidArgument(f"cannot take rows from {type_name(data)}; give {_ACCEPTED}")
 
 
 def _struct_reader(data: pa.Array | pa.ChunkedArray) -> pa.RecordBatchReader:
@@ -140,7 +155,8 @@ def _struct_reader(data: pa.Array | pa.ChunkedArray) -> pa.RecordBatchReader:
 
 def _pandas_reader(data: Any) -> pa.RecordBatchReader:
     if type(data).__name__ != "DataFrame":
-        raise InvalidArgument(f"cannot take rows from a {_name(data)}; call .to_frame() on it first")
+        raise InvalidArgument(f"cannot take rows from a {type_name(data)}; call .to_frame() on it first")
+    names.validate_column_names([name for name in data.columns if isinstance(name, str)])
     odd = [name for name in data.columns if not isinstance(name, str)]
     if odd:
         raise InvalidArgument(f"pandas column name {odd[0]!r} is not a text: rename the columns first")
@@ -174,44 +190,77 @@ def _iterable_reader(data: Iterable[Any], schema: pa.Schema | None) -> pa.Record
     if first is _NOTHING:
         if schema is None:
             raise InvalidArgument(
-                f"an empty {_name(data)} has no columns: give a table with a schema and no rows"
+                f"an empty {type_name(data)} has no columns: give a table with a schema and no rows"
             )
         return pa.RecordBatchReader.from_batches(schema, [])
     if isinstance(first, Mapping):
         return _rows_reader([first, *rest], schema)
-    if isinstance(first, pa.RecordBatch | pa.Table):
-        return pa.RecordBatchReader.from_batches(first.schema, _batches(chain([first], rest), first.schema))
-    raise InvalidArgument(f"cannot take rows from {_name(data)} of {_name(first)}; give {_ACCEPTED}")
+    check_item(first, type_name(data))
+    start = reader(first)
+    return continued(start, rest, start.schema)
 
 
-def _batches(items: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for number, item in enumerate(items):
-        if not isinstance(item, pa.RecordBatch | pa.Table):
-            raise InvalidArgument(
-                f"item {number} is {_name(item)}, not a record batch or table like those before"
-            )
-        if item.schema != schema:
-            raise SchemaMismatch(
-                f"batch {number} has schema {item.schema}, the first has {schema}: make them equal"
-            )
-        yield from item.to_batches() if isinstance(item, pa.Table) else [item]
+def check_item(item: Any, container: str) -> None:
+    """Raises `InvalidArgument`, naming the iterable's type, if its first item cannot hold rows."""
+    signs = ("__iter__", "__arrow_c_stream__", "__arrow_c_array__", "collect")  # the last of a LazyFrame
+    if isinstance(item, str | bytes) or not any(hasattr(item, sign) for sign in signs):
+        raise InvalidArgument(f"cannot take rows from {container} of {type_name(item)}; give {_ACCEPTED}")
+
+
+def continued(first: pa.RecordBatchReader, rest: Iterator[Any], schema: pa.Schema) -> pa.RecordBatchReader:
+    """One stream of the rows of `first` and of every further item, all cast to `schema`. Reads nothing yet.
+
+    Reading it raises `SchemaMismatch` for an item with other columns or a value that does not fit, and
+    `InvalidArgument` for one that holds no rows, by the item's number.
+    """
+    return pa.RecordBatchReader.from_batches(schema, _batches(first, rest, schema))
+
+
+def _batches(first: pa.RecordBatchReader, rest: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    yield from (_alike(batch, schema, 0) for batch in first)
+    for number, item in enumerate(rest, start=1):
+        try:
+            source = reader(item, schema)
+        except (InvalidArgument, SchemaMismatch) as error:
+            raise type(error)(f"item {number} is {type_name(item)}: {error.args[0]}") from error
+        yield from (_alike(batch, schema, number) for batch in source)
+
+
+def _alike(batch: pa.RecordBatch, schema: pa.Schema, number: int) -> pa.RecordBatch:
+    if batch.schema.equals(schema):
+        return batch
+    if sorted(batch.schema.names) != sorted(schema.names):
+        raise SchemaMismatch(
+            f"item {number} has the columns {batch.schema.names}, and the first {schema.names}: "
+            "make them equal"
+        )
+    try:
+        columns = [cast_rows(batch.column(field.name), field.type, field.name) for field in schema]
+    except SchemaMismatch as error:
+        raise SchemaMismatch(f"item {number}: {error.args[0]}") from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _rows_reader(rows: list[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
     keys: dict[Any, None] = {}
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise InvalidArgument(f"row {number} is {_name(row)}, not a dict like those before")
+            raise InvalidArgument(f"row {number} is {type_name(row)}, not a dict like those before")
         keys.update(dict.fromkeys(row))
     return _columns_reader({key: [row.get(key) for row in rows] for key in keys}, schema, len(rows))
 
 
 def _check_keys(data: Mapping[Any, Any], schema: pa.Schema | None) -> None:
     for key, values in data.items():
+        if key is None:
+            raise InvalidArgument(
+                "a row has more fields than the header (a csv.DictReader keeps them under the key None): "
+                "mend the file, or drop that key from the rows"
+            )
         if not isinstance(key, str):
-            raise InvalidArgument(f"column name {key!r} is {_name(key)}, not a text")
+            raise InvalidArgument(f"column name {key!r} is {type_name(key)}, not a text")
         if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
-            raise InvalidArgument(f"column {key!r} is {_name(values)}, not a list or an array of values")
+            raise InvalidArgument(f"column {key!r} is {type_name(values)}, not a list or an array of values")
         if schema is not None and key not in schema.names:
             raise SchemaMismatch(
                 f"column {key!r} is not in the schema {schema.names}: drop it, or add the column"
@@ -219,34 +268,23 @@ def _check_keys(data: Mapping[Any, Any], schema: pa.Schema | None) -> None:
 
 
 def _column(name: str, values: Any, t: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    """Arrow, numpy and pandas have types of their own and are cast; Python's values take the column's."""
     if hasattr(values, "__arrow_c_stream__"):
         values = pa.chunked_array(values)
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        return values if t is None else cast_lossless(values, t, name)
-    try:
-        return pa.array(values, t)
-    except _MISFITS as error:
-        row, value = _first_misfit(values, t)
-        wanted = f"type {t}" if t is not None else "the type of the rows before"
-        raise SchemaMismatch(
-            f"column {name!r}, row {row}: {value!r:.80} does not fit {wanted} ({error})"
-        ) from error
-
-
-def _first_misfit(values: Any, t: pa.DataType | None) -> tuple[int, Any]:
-    """The first row that cannot join those before it, by halving: O(rows log rows), only on failure."""
-    items = list(values)
-    good, bad = 0, len(items)
-    while bad - good > 1:
-        middle = (good + bad) // 2
+    pandas = type(values).__module__.partition(".")[0] == "pandas"
+    if pandas or (isinstance(values, np.ndarray) and values.dtype != object):
         try:
-            pa.array(items[:middle], t)
-            good = middle
-        except _MISFITS:
-            bad = middle
-    return bad - 1, items[bad - 1]
+            values = pa.array(values)
+        except (pa.ArrowException, ValueError) as error:
+            raise InvalidArgument(
+                f"column {name!r}, {type_name(values)}, is not one of values: {error}"
+            ) from error
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values if t is None else cast_rows(values, t, name)
+    return python_array(values, t, name)
 
 
-def _name(thing: Any) -> str:
+def type_name(thing: Any) -> str:
+    """What an error calls a thing: its type, with the module where that is not Python's own."""
     t = type(thing)
     return t.__qualname__ if t.__module__ == "builtins" else f"{t.__module__}.{t.__qualname__}"

@@ -4,7 +4,8 @@ A handle may know a head (the best), the columns the table was created with, wha
 nothing at all; a blind commit never reads to find out. What it knows is what rows are checked against. Rows
 are stored in the table's type where that loses nothing: always, by their type, or value by value (an int64
 that fits an int32, a float without a fraction in an integer column, a coarser timestamp). Anything else is
-`SchemaMismatch`, naming the column.
+`SchemaMismatch`, naming the column. A column that nobody declared and of which only nulls were seen is open:
+the first rows with values give it its type, as they would for a reader of all of them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as pt
 
-from crdtcat.chunks.casts import cast_lossless
+from crdtcat.chunks.misfits import cast_rows, refusal
 from crdtcat.chunks.type_codes import decode_type, encode_type
-from crdtcat.chunks.widen import is_lossless
+from crdtcat.chunks.widen import is_lossless, widen
 from crdtcat.clock import VersionId
 from crdtcat.errors import SchemaMismatch
 from crdtcat.format.ops import SELF, ColumnId, Definition
@@ -29,11 +30,24 @@ from crdtcat.names import validate_column_names
 
 @dataclass(frozen=True, slots=True)
 class KnownColumn:
-    """A column as a handle knows it."""
+    """A column as a handle knows it.
+
+    Attributes:
+        id: which column it is.
+        type: what it holds.
+        nullable: whether rows may lack it.
+        defined: whether somebody declared the type, rather than being the first to write such rows.
+    """
 
     id: ColumnId
     type: pa.DataType
     nullable: bool
+    defined: bool = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows may still say what it holds: nobody declared it, and what was seen were nulls."""
+        return not self.defined and _has_null(self.type)
 
 
 Known = Mapping[str, KnownColumn]
@@ -47,11 +61,15 @@ class Fit:
         fields: the stored fields, in the order of the incoming columns.
         schema: the Arrow schema rows are cast to.
         definitions: columns this commit adds.
+        undefined: names of columns that no one declared.
+        settled: whether these rows gave a type to columns of which only nulls were known.
     """
 
     fields: tuple[StoredField, ...]
     schema: pa.Schema
     definitions: tuple[Definition, ...] = ()
+    settled: bool = False
+    undefined: frozenset[str] = frozenset()
 
     def known(self, author: VersionId) -> dict[str, KnownColumn]:
         """What a handle knows after these rows were published by version `author`."""
@@ -60,6 +78,7 @@ class Fit:
                 ColumnId(field.column.name, author) if field.column.birth is SELF else field.column,
                 decode_type(field.type),
                 field.nullable,
+                defined=field.column.birth is SELF or field.name not in self.undefined,
             )
             for field in self.fields
         }
@@ -81,6 +100,7 @@ def known_from_head(columns: Columns) -> Known | None:
             max(column.instances, key=lambda instance: (instance.birth, instance.name)),
             column.type,
             column.nullable,
+            defined=bool(column.definitions),
         )
         for column in columns.all
     }
@@ -97,29 +117,45 @@ def fit(incoming: pa.Schema, known: Known | None, *, evolve: bool) -> Fit:
     """
     validate_column_names(incoming.names)
     fields, types, definitions = [], [], []
+    undefined, settled = set(), False
     for place, item in enumerate(incoming):
         column = None if known is None else known.get(item.name)
         if column is not None:
-            _check_type(item, column)
-            fields.append(
-                StoredField(item.name, column.id, encode_type(column.type, item.name), column.nullable)
-            )
-            types.append(pa.field(item.name, column.type, column.nullable))
+            type = stored_type(item.type, column)
+            _check_type(item, type)
+            if not column.defined:
+                undefined.add(item.name)
+                settled = settled or type != column.type
+            fields.append(StoredField(item.name, column.id, encode_type(type, item.name), column.nullable))
+            types.append(pa.field(item.name, type, column.nullable))
             continue
         code = encode_type(item.type, item.name)
         birth = ColumnId(item.name)
-        if known is not None:
+        if known is None:
+            undefined.add(item.name)
+        else:
             if not evolve:
                 raise SchemaMismatch(
                     f"column {item.name!r} is not in the table, which has {_listed(known)}; "
-                    "add it with add_column(), or pass evolve=True"
+                    "add it with add_column(), or append with evolve=True"
                 )
             birth = ColumnId(item.name, SELF)
             definitions.append(Definition(birth, item.name, code, nullable=True, position=len(known) + place))
         fields.append(StoredField(item.name, birth, code, item.nullable))
         types.append(pa.field(item.name, item.type, item.nullable))
     _check_present(incoming, known)
-    return Fit(tuple(fields), pa.schema(types), tuple(definitions))
+    return Fit(tuple(fields), pa.schema(types), tuple(definitions), settled, frozenset(undefined))
+
+
+def stored_type(given: pa.DataType, column: KnownColumn) -> pa.DataType:
+    """The type in which rows of type `given` are stored: the column's, filled in where it is open."""
+    wider = widen(column.type, given) if column.is_open else None
+    return column.type if wider is None else wider
+
+
+def may_hold(given: pa.DataType, held: pa.DataType) -> bool:
+    """Whether rows of one type can go into a column of the other, all of them or value by value."""
+    return bool(given == held or is_lossless(given, held) or _may_fit(given, held))
 
 
 def conform(batch: pa.RecordBatch | pa.Table, target: pa.Schema) -> pa.Table:
@@ -133,20 +169,20 @@ def conform(batch: pa.RecordBatch | pa.Table, target: pa.Schema) -> pa.Table:
         values = batch.column(item.name) if item.name in present else pa.nulls(batch.num_rows)
         values = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
         if values.type != item.type:
-            values = cast_lossless(values, item.type, item.name)
+            values = cast_rows(values, item.type, item.name)
         if not item.nullable and values.null_count:
             raise SchemaMismatch(f"column {item.name!r} may not be null, and {values.null_count} rows are")
         columns.append(values)
     return pa.Table.from_arrays(columns, schema=pa.schema([pa.field(f.name, f.type) for f in target]))
 
 
-def _check_type(item: pa.Field, column: KnownColumn) -> None:
-    if item.type == column.type or is_lossless(item.type, column.type) or _may_fit(item.type, column.type):
-        return
-    raise SchemaMismatch(
-        f"column {item.name!r} holds {column.type}, and the rows have {item.type}; "
-        "cast them, or widen the column with widen_column()"
-    )
+def _check_type(item: pa.Field, held: pa.DataType) -> None:
+    if not may_hold(item.type, held):
+        raise refusal(item.name, held, item.type)
+
+
+def _has_null(t: pa.DataType) -> bool:
+    return pt.is_null(t) or any(_has_null(t.field(i).type) for i in range(t.num_fields))
 
 
 def _may_fit(given: pa.DataType, wanted: pa.DataType) -> bool:

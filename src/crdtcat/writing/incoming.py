@@ -1,9 +1,10 @@
 """What a user handed in, until it is known how it goes into the table.
 
 Rows without types of their own (dicts) take the types of the columns the handle knows, and only the columns
-they name: a key nobody has heard of is inferred, and left for `fit` to refuse or add. Everything else carries
-its types with it. Data that can be read twice may be planned again when the handle turns out to have known
-too little; a stream may be planned again until its first row was taken.
+they name: a key nobody has heard of is inferred, and left for `fit` to refuse or add. An iterable of frames
+or of lists of dicts takes its columns from its first item, in the handle's types where that item fits them.
+Everything else carries its types with it. Data that can be read twice may be planned again when the handle
+turns out to have known too little; a stream may be planned again until its first row was taken.
 
 No I/O; never touches a table.
 """
@@ -17,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat.chunks import ingest
-from crdtcat.writing.fit import Known
+from crdtcat.writing.fit import Known, may_hold, stored_type
 
 
 class Incoming:
@@ -50,6 +51,8 @@ class Incoming:
         """
         if self._dicts:
             return _typed(self._data, known)
+        if isinstance(self._data, _Items):
+            return self._data.reader(known)
         if self._stream is None or self._taken:
             self._stream, self._taken = ingest.reader(self._data), False
         return self._stream
@@ -60,14 +63,38 @@ class Incoming:
         yield from reader
 
 
+class _Items:
+    """An iterable of things that hold rows: its first item, to know the columns by, and the rest."""
+
+    def __init__(self, first: Any, rest: Iterator[Any], container: str) -> None:
+        self._first, self._rest, self._container = first, rest, container
+        self._opened: Incoming | None = None
+
+    def reader(self, known: Known | None) -> pa.RecordBatchReader:
+        """All rows as one stream; may be asked for again until a row was taken."""
+        if self._opened is None:
+            ingest.check_item(self._first, self._container)
+            self._opened = Incoming(self._first)
+        first = self._opened.reader(known)
+        fields = []
+        for field in first.schema:
+            column = None if known is None else known.get(field.name)
+            held = field.type if column is None else stored_type(field.type, column)
+            fields.append(field.with_type(held) if may_hold(field.type, held) else field)
+        return ingest.continued(first, self._rest, pa.schema(fields))
+
+
 def _settled(data: Any) -> Any:
     """A generator of dicts becomes a list: its columns are known only when all its rows are."""
-    if not isinstance(data, Iterator) or isinstance(data, pa.RecordBatchReader):
+    if not ingest.is_iterable_of_rows(data):
         return data
-    first = list(zip(range(1), data, strict=False))
-    if first and isinstance(first[0][1], Mapping):
-        return [first[0][1], *data]
-    return chain((item for _, item in first), data)
+    rest = iter(data)
+    first = list(zip(range(1), rest, strict=False))
+    if not first:
+        return []
+    if isinstance(first[0][1], Mapping):
+        return data if isinstance(data, list | tuple) else [first[0][1], *rest]
+    return _Items(first[0][1], rest, ingest.type_name(data))
 
 
 def _is_dicts(data: Any) -> bool:
@@ -83,12 +110,14 @@ def _typed(data: Any, known: Known | None) -> pa.RecordBatchReader:
         return ingest.reader(data, pa.schema([(name, column.type) for name, column in known.items()]))
     rows = [data] if isinstance(data, Mapping) else data
     names = list(dict.fromkeys(chain.from_iterable(rows)))
-    new = [name for name in names if name not in known]
     types = {name: known[name].type for name in names if name in known}
-    if new:
-        parts = [{name: row[name] for name in new if name in row} for row in rows]
-        inferred = ingest.reader(parts[0] if isinstance(data, Mapping) else parts).schema
-        types.update(zip(inferred.names, inferred.types, strict=True))
+    inferred = [name for name in names if name not in known or known[name].is_open]
+    if inferred:
+        parts = [{name: row[name] for name in inferred if name in row} for row in rows]
+        for field in ingest.reader(parts[0] if isinstance(data, Mapping) else parts).schema:
+            types[field.name] = (
+                stored_type(field.type, known[field.name]) if field.name in known else field.type
+            )
     if not names:
         return ingest.reader(data)  # says what is wrong with rows that have no columns
     return ingest.reader(data, pa.schema([(name, types[name]) for name in names]))
