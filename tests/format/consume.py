@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -24,19 +25,25 @@ FOLDER = "tables/t/main/"
 OPTIONS: dict[str, Any] = {"upkeep": False, "grace_seconds": 0}
 
 
+def at(second: int) -> datetime:
+    return datetime(2024, 1, 1, 0, 0, second, tzinfo=UTC)
+
+
 def build() -> tuple[MemoryStore, list[tuple[str, bytes]], list[tuple[str, bytes]]]:
     """A store with segments, version files of every kind, and a bundle of all of them."""
     store = MemoryStore(f"memory://format-{secrets.token_hex(6)}")
     catalog = Catalog(store, **OPTIONS)
     schema = pa.schema([("n", pa.int64()), ("word", pa.string()), ("when", pa.timestamp("us", "UTC"))])
     table = catalog.create_table("t", schema, partition_by=["word"])
-    first = table.append([{"n": 1, "word": "a", "when": 0}, {"n": 2, "word": "b", "when": 1}], key="k")
+    first = table.append(
+        [{"n": 1, "word": "a", "when": at(0)}, {"n": 2, "word": "b", "when": at(1)}], key="k"
+    )
     table.add_column("x", pa.float32())
     table.set_properties(owner="me", limits=[1, 2, {"a": None}])
     table.append([{"n": 3, "word": "a", "when": None, "x": 0.5}], metadata={"by": ["you", 1.5]})
     large = Catalog(store, **OPTIONS, inline_bytes=0).table("t")
-    large.append([{"n": 4, "word": "c", "when": 2, "x": None}])
-    table.overwrite([{"n": 5, "word": "a", "when": 3, "x": 1.0}], where="word = 'a'")
+    large.append([{"n": 4, "word": "c", "when": at(2), "x": None}])
+    table.overwrite([{"n": 5, "word": "a", "when": at(3), "x": 1.0}], where="word = 'a'")
     table.rename_column("x", "y")
     table.restore(first.id)
     table.drop_column("when")
