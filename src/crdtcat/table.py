@@ -73,7 +73,8 @@ class Table:
 
         Args:
             data: Arrow table, batch or reader, anything with `__arrow_c_stream__`, pandas, polars, DuckDB, a
-                list of dicts, a dict of columns.
+                list of dicts, a dict of columns. Also an iterable of any of these, such as
+                `pandas.read_csv(chunksize=...)`: its items have the same columns and are read one by one.
             metadata: what to remember about this commit; `None` is `{}`.
             key: idempotency key: of the commits with one key, one counts.
             evolve: whether columns the table does not have are added.

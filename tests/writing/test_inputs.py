@@ -234,6 +234,8 @@ def test_nulls_first_and_values_later() -> None:
     catalog.commit("t", [{"a": 1, "b": ["x"]}])
     catalog.commit("t", pa.table({"a": [2]}))
     assert rows(catalog.read("t", ["a"])) == [{"a": None}, {"a": 1}, {"a": 2}]
+    with refused(catalog, SchemaMismatch, "'a'"):
+        catalog.commit("t", [{"a": "x"}])
     declared = catalog.create_table("declared", pa.schema([("a", pa.null())]))
     with refused(catalog, SchemaMismatch, "'a'", "widen_column"):
         declared.append([{"a": 1}])
