@@ -16,6 +16,10 @@ import pytest
 from crdtcat import Table
 from crdtcat.chunks.types import cast_lossless
 from crdtcat.errors import Corrupt, InvalidFilter
+from crdtcat.format.ops import ColumnId
+from crdtcat.head import Head
+from crdtcat.scan.execute import units
+from crdtcat.scan.plan import make_plan
 from tests.catalog.lakes import another, lake, objects, rows
 
 SCHEMA = pa.schema(
@@ -267,3 +271,40 @@ def test_readers_can_be_left_half_read() -> None:
         reader = catalog.table("t").scan().to_reader()
         assert reader.read_next_batch().num_rows == 100
         del reader
+
+
+def test_planning_a_wide_table_looks_at_each_field_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lake().create_table("t", pa.schema([(f"c{at}", pa.int8()) for at in range(1000)]))
+    table.append({f"c{at}": pa.array([at % 100], pa.int8()) for at in range(1000)})
+    plan = make_plan(table.head(), None, None)
+    looked, original = [0], ColumnId.__hash__
+
+    def counted(self: ColumnId) -> int:
+        looked[0] += 1
+        return original(self)
+
+    monkeypatch.setattr(ColumnId, "__hash__", counted)
+    (unit,) = units(plan)
+    assert [field and field.name for _, field in unit.sources] == [f"c{at}" for at in range(1000)]
+    assert 0 < looked[0] <= 10 * 1000
+
+
+def test_names_of_segments_are_taken_from_the_log_once() -> None:
+    class Names(np.ndarray):
+        copies = 0
+
+        def tobytes(self, order: Any = "C") -> bytes:
+            Names.copies += 1
+            return super().tobytes(order)
+
+    catalog = lake(inline_bytes=0)
+    table = catalog.create_table("t", SCHEMA)
+    for at in range(20):
+        table.append(DATA.slice(at, 1))
+    head = table.head()
+    log = head.log.with_(segment_name=head.log.segment_name.view(Names))
+    plan = make_plan(Head("t", log, head.settings), None, None)
+    named = [plan.segment_file(unit.segment) for unit in units(plan) if unit.segment is not None]
+    assert len(set(named)) == 20
+    assert all(any(name.endswith(one) for name in objects(catalog)) for one in named)
+    assert Names.copies == 1

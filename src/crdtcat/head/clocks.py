@@ -2,9 +2,16 @@
 
 A version that read something stores what it had seen as the difference to the clock of one version it
 names, so its size follows what is new. A blind commit has seen nothing but itself and stores no clock.
+
+Put together, clocks are not small: k versions that each saw the one before, by k writers, have k^2 / 2
+entries between them. So only the last few asked for are kept. Asked for in rising order, each starts from one
+that is still there.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
 
 import numpy as np
 
@@ -14,30 +21,46 @@ from crdtcat.format.sections import Array
 from crdtcat.log.log import Log
 from crdtcat.log.state import clock_of
 
+KEPT: Final = 64  # clocks remembered: memory is at most that many times the writers
+
 
 class Clocks:
-    """Clocks of the versions of one log, computed when asked for and remembered."""
+    """Clocks of the versions of one log, computed when asked for; the last `KEPT` are remembered."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._known: dict[int, VectorClock] = {}
 
     def of(self, index: int) -> VectorClock:
-        """What version `index` had seen, itself included. O(length of the chain of differences), once."""
-        chain: list[tuple[int, dict[int, int]]] = []
-        clock = VectorClock()
-        at: int | None = index
-        while at is not None and at not in self._known:
-            id = self._log.id_at(at)
+        """What version `index` had seen, itself included.
+
+        O(entries of the clock + length of the chain of differences down to one that is remembered).
+        """
+        id = self._log.id_at(index)
+        if not self._log.clock[index].is_valid:
+            return VectorClock({id.writer: id.seq})
+        clock = self._known.pop(index, None)
+        if clock is None:
+            clock = self._put_together(index, id)
+        self._known[index] = clock
+        for old in list(self._known)[:-KEPT]:  # a copy: other threads may be adding theirs
+            self._known.pop(old, None)
+        return clock
+
+    def _put_together(self, index: int, id: VersionId) -> VectorClock:
+        """Everything along the chain in one map: the greatest number wins, so order does not matter."""
+        seen: dict[int, int] = {}
+        at = index
+        while (known := self._known.get(at)) is None:
+            _raise_to(seen, {id.writer: id.seq})
             blob = self._log.clock[at].as_py()
             parent, beyond = (None, {}) if blob is None else clock_of(blob, str(id))
-            chain.append((at, {**beyond, id.writer: max(id.seq, beyond.get(id.writer, 0))}))
-            at = None if parent is None else self._parent(parent, id)
-        if at is not None:
-            clock = self._known[at]
-        for place, beyond in reversed(chain):
-            clock = self._known[place] = clock.merge(VectorClock(beyond))
-        return clock
+            _raise_to(seen, beyond)
+            if parent is None:
+                return VectorClock(seen)
+            at = self._parent(parent, id)
+            id = self._log.id_at(at)
+        return known.merge(VectorClock(seen))
 
     def _parent(self, parent: bytes, child: VersionId) -> int:
         at = self._log.index_of(VersionId.from_bytes(parent))
@@ -49,6 +72,47 @@ class Clocks:
         """Whether version `index` had seen version `other`."""
         id = self._log.id_at(other)
         return self.of(index).saw(id.writer, id.seq)
+
+    def unaware(self, versions: Array, other: int) -> Array:
+        """Those of some versions, given in rising order, that had not seen version `other`.
+
+        Blind ones in arrays, a clock for each of the rest.
+        """
+        id, ids = self._log.id_at(other), self._log.id_fields[versions]
+        saw = (ids["writer"].astype(np.uint64) == np.uint64(id.writer)) & (
+            ids["seq"].astype(np.int64) >= id.seq
+        )
+        observing = np.asarray(self._log.clock.is_valid())[versions]
+        for place in np.flatnonzero(observing).tolist():
+            saw[place] = self.of(int(versions[place])).saw(id.writer, id.seq)
+        missed: Array = versions[~saw]
+        return missed
+
+
+class Members:
+    """Some versions of a log, ready to be asked which of them a clock contains. O(n log n), memory O(n)."""
+
+    def __init__(self, log: Log, versions: Array | None = None) -> None:
+        fields = log.id_fields if versions is None else log.id_fields[versions]
+        writers, self._writer = np.unique(fields["writer"].astype(np.uint64), return_inverse=True)
+        self._place = {writer: place for place, writer in enumerate(writers.tolist())}
+        self._seq = fields["seq"].astype(np.int64)
+
+    def seen_by(self, clock: VectorClock) -> Array:
+        """Per version whether `clock` contains it. O(n) in arrays, O(writers) in Python."""
+        greatest = np.zeros(len(self._place), np.int64)
+        asked: Collection[int] = clock if len(clock) < len(self._place) else self._place
+        for writer in asked:
+            if writer in self._place:
+                greatest[self._place[writer]] = clock[writer]
+        seen: Array = self._seq <= greatest[self._writer]
+        return seen
+
+
+def _raise_to(seen: dict[int, int], more: dict[int, int]) -> None:
+    for writer, seq in more.items():
+        if seq > seen.get(writer, 0):
+            seen[writer] = seq
 
 
 def log_clock(log: Log) -> VectorClock:
@@ -65,7 +129,4 @@ def log_clock(log: Log) -> VectorClock:
 
 def seen_by(clock: VectorClock, log: Log) -> Array:
     """For each version of the log whether `clock` contains it. O(n log n) in arrays, O(writers) in Python."""
-    writers, inverse = np.unique(log.id_fields["writer"].astype(np.uint64), return_inverse=True)
-    greatest = np.array([clock[writer] for writer in writers.tolist()], np.int64)
-    seen: Array = log.id_fields["seq"].astype(np.int64) <= greatest[inverse]
-    return seen
+    return Members(log).seen_by(clock)

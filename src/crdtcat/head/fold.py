@@ -20,10 +20,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 from crdtcat.cached import cached_property
+from crdtcat.clock import VersionId
 from crdtcat.format.ops import ColumnId, Definition, DefinitionId, KeyedTag, Ops, decode_ops
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
-from crdtcat.head.clocks import Clocks
+from crdtcat.head.clocks import Clocks, Members
 from crdtcat.head.columns import Columns
 from crdtcat.head.conflicts import Conflict
 from crdtcat.head.resolve import resolve_columns
@@ -150,31 +151,35 @@ def _lost_overwrites(
 ) -> list[Conflict]:
     """Each overwrite that a greater one of overlapping scope had not seen, with the greatest of those.
 
-    That another overwrite saw it later changes nothing: what it lost, it lost unseen. O(k^2) comparisons of
-    numbers in arrays for k overwrites, and O(k) clocks for each of their writers.
+    That another overwrite saw it later changes nothing: what it lost, it lost unseen. For each overwrite one
+    clock and one comparison, in arrays, with the earlier ones of overlapping scope. Memory: O(k + scopes).
     """
-    lost = []
     order = sorted(overwrites)
-    ids = [log.id_at(at) for at in order]
-    for writer in sorted({id.writer for id in ids}):
-        seen = np.fromiter((clocks.of(at)[writer] for at in order), np.int64, len(order))
-        for place, loser in enumerate(ids):
-            if loser.writer != writer:
-                continue
-            unaware = np.flatnonzero(seen[place + 1 :] < loser.seq) + place + 1
-            for later in reversed(unaware.tolist()):
-                if _overlap(overwrites[order[place]], overwrites[order[later]]):
-                    winner = ids[later]
-                    message = (
-                        f"overwrite {loser} met {winner}, which had not seen it and wins where they overlap"
-                    )
-                    lost.append(Conflict("overwrite", "", winner, loser, message))
-                    break
-    return lost
+    members = Members(log, np.array(order, np.int64))
+    winner = np.full(len(order), -1, np.int64)
+    whole: list[int] = []  # places in `order` seen so far, by what their scope contains
+    holding: dict[bytes, list[int]] = {}
+    for place, at in enumerate(order):
+        scope = overwrites[at]
+        unseen = ~members.seen_by(clocks.of(at))
+        if scope is None:
+            winner[:place][unseen[:place]] = place
+            whole.append(place)
+            continue
+        for earlier in (whole, *(holding.setdefault(values, []) for values in scope)):
+            met = np.array(earlier, np.int64)
+            winner[met[unseen[met]]] = place
+        for values in scope:
+            holding[values].append(place)
+    return [
+        _lost_overwrite(log.id_at(order[loser]), log.id_at(order[winner[loser]]))
+        for loser in np.flatnonzero(winner >= 0).tolist()
+    ]
 
 
-def _overlap(scope: frozenset[bytes] | None, other: frozenset[bytes] | None) -> bool:
-    return scope is None or other is None or not scope.isdisjoint(other)
+def _lost_overwrite(loser: VersionId, winner: VersionId) -> Conflict:
+    message = f"overwrite {loser} met {winner}, which had not seen it and wins where they overlap"
+    return Conflict("overwrite", "", winner, loser, message)
 
 
 def _properties(log: Log, ops: Mapping[int, Ops]) -> dict[str, Any]:
@@ -191,16 +196,17 @@ def _lost_properties(log: Log, ops: Mapping[int, Ops], clocks: Clocks) -> Iterat
         for name in op.properties:
             writes.setdefault(name, []).append(at)
     for name, versions in writes.items():
-        winner = max(versions)
-        for at in versions:
-            if at != winner and not clocks.saw(winner, at) and not _superseded(at, versions, clocks):
-                message = f"property {name!r} set by {log.id_at(at)} lost to {log.id_at(winner)}"
-                yield Conflict("property", name, log.id_at(winner), log.id_at(at), message)
-
-
-def _superseded(at: int, versions: list[int], clocks: Clocks) -> bool:
-    """Whether some other write had seen this one: then it was replaced knowingly, not lost."""
-    return any(other != at and clocks.saw(other, at) for other in versions)
+        order = np.array(sorted(versions), np.int64)
+        members = Members(log, order)
+        replaced = np.zeros(len(order), bool)  # knowingly, by some other write: not lost
+        for place, at in enumerate(order.tolist()):
+            seen = members.seen_by(clocks.of(at))
+            seen[place] = False
+            replaced |= seen
+        winner = log.id_at(int(order[-1]))
+        for at in order[:-1][~replaced[:-1]].tolist():
+            message = f"property {name!r} set by {log.id_at(at)} lost to {winner}"
+            yield Conflict("property", name, winner, log.id_at(at), message)
 
 
 def _columns(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.cached import cached_property
 from crdtcat.chunks.segment import segment_name
 from crdtcat.errors import InvalidArgument, InvalidFilter
 from crdtcat.format.schema_code import StoredField
@@ -72,13 +73,19 @@ class Plan:
     def places(self, chunk: int) -> list[tuple[int, int]]:
         """(segment, row group) pairs that hold a chunk."""
         log = self.head.log
-        first, last = np.searchsorted(log.place_chunk, [chunk, chunk + 1])
+        wanted = np.array([chunk, chunk + 1], log.place_chunk.dtype)  # another type would copy all places
+        first, last = np.searchsorted(log.place_chunk, wanted)
         return [(int(log.place_segment[at]), int(log.place_group[at])) for at in range(first, last)]
 
     def segment_file(self, segment: int) -> str:
         """The name of a segment."""
-        title = self.head.log.segment_name.tobytes()[segment * 24 : segment * 24 + 24]
+        title = self._segment_titles[segment * 24 : segment * 24 + 24]
         return segment_name(title[:16], title[16:])
+
+    @cached_property
+    def _segment_titles(self) -> bytes:
+        """All names in a row: numpy's own strings would lose zero bytes at the end."""
+        return self.head.log.segment_name.tobytes()
 
 
 def make_plan(head: Head, columns: Sequence[str] | None, filter: object | None) -> Plan:
