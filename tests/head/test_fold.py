@@ -32,7 +32,7 @@ def check(history: History) -> None:
 
 
 def check_conflicts(ours: Head, theirs: ModelHead) -> None:
-    kinds = ("property", "overwrite", "column", "misfit", "drop")
+    kinds = ("property", "overwrite", "column", "misfit", "drop", "rename")  # renames: test_renames.py
     listed: dict[str, set[Lost]] = {kind: set() for kind in kinds}
     for item in ours.conflicts:
         listed[item.kind].add((item.subject, item.winner or ROOT, item.loser or ROOT))

@@ -232,6 +232,44 @@ def test_a_rename_at_the_same_time_as_blind_rows() -> None:
     assert one.conflicts() == ()
 
 
+def test_rows_by_somebody_who_does_not_know_that_names_were_exchanged() -> None:
+    table, other = handles(schema=pa.schema([("a", pa.int64()), ("b", pa.int64())]))
+    before = other.append([{"a": 1, "b": 2}])
+    for old, new in (("a", "x"), ("b", "a"), ("x", "b")):
+        renamed = table.rename_column(old, new)
+    to_a = table.history()[-2]
+    assert table.conflicts() == ()
+    blind = other.append([{"a": 10, "b": 20}])  # to the columns it knows by these names
+    aware = table.append([{"a": 200, "b": 100}])
+    shown = [{"b": 1, "a": 2}, {"b": 10, "a": 20}, {"b": 100, "a": 200}]
+    assert rows(table.read()) == rows(other.read()) == shown
+    assert other.conflicts() == table.conflicts()
+    by_subject = {conflict.subject: conflict for conflict in table.conflicts()}
+    assert len(table.conflicts()) == len(by_subject) == 2
+    assert {conflict.kind for conflict in table.conflicts()} == {"rename"}
+    assert (by_subject["b"].winner, by_subject["b"].loser) == (renamed.id, blind.id)
+    assert (by_subject["a"].winner, by_subject["a"].loser) == (to_a.id, blind.id)
+    for conflict in table.conflicts():
+        assert "'a'" in str(conflict)
+        assert "'b'" in str(conflict)
+        assert conflict.loser not in {before.id, aware.id}
+
+
+def test_two_columns_of_one_append_that_are_one_to_everybody_else() -> None:
+    table, other = handles(schema=None)
+    table.append([{"a": 1}])
+    renamed = table.rename_column("a", "b")
+    table.add_column("a", pa.int64())
+    blind = other.append([{"a": 10, "b": 20}])
+    assert rows(table.read(["a", "b"])) == [{"a": None, "b": 1}, {"a": None, "b": 20}]
+    (conflict,) = table.conflicts()
+    assert (conflict.kind, conflict.subject) == ("rename", "b")
+    assert (conflict.winner, conflict.loser) == (renamed.id, blind.id)
+    assert "what it wrote as 'a' is not shown" in str(conflict)
+    table.append([{"a": 3, "b": 4}])
+    assert table.conflicts() == (conflict,)
+
+
 @pytest.mark.parametrize(
     ("verb", "kind", "part"),
     [

@@ -12,6 +12,9 @@ column         two definitions of one column by versions that had not seen each 
                holds both, or they give it two names: the greater id wins
 drop           a column was dropped while somebody wrote to it: their values survive in a column of that name
 misfit         rows whose type does not fit the column's, written by somebody who could not know: read as null
+rename         rows written under what is another column's name since a renaming that their author had not
+               seen: they stay in the renamed column; or two fields of one version that are shown under one
+               name since a renaming: one of them is not shown
 =============  =============================================================================================
 """
 
@@ -22,7 +25,7 @@ from typing import Literal
 
 from crdtcat.clock import VersionId
 
-Kind = Literal["overwrite", "property", "column", "drop", "misfit"]
+Kind = Literal["overwrite", "property", "column", "drop", "misfit", "rename"]
 
 
 @dataclass(frozen=True, slots=True, order=True)

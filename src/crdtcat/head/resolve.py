@@ -31,9 +31,10 @@ from crdtcat.format.ops import ColumnId, Definition, DefinitionId
 from crdtcat.format.schema_code import StoredField, decode_schema
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
-from crdtcat.head.clocks import Clocks, seen_by
+from crdtcat.head.clocks import Clocks, Members
 from crdtcat.head.columns import Column, Columns
 from crdtcat.head.conflicts import Conflict
+from crdtcat.head.renames import Renames, renamers_of
 from crdtcat.log.log import Log
 
 
@@ -86,19 +87,23 @@ class _Resolution:
         }
         self.defined = {**declared, **definitions}
         self.hidden = self._hidden()
-        self.uses = self._uses(standing)
+        self._schema_users = tuple(_schema_users(log, standing))
+        self.uses = self._uses()
 
     def _hidden(self) -> dict[ColumnId, Array]:
         hidden: dict[ColumnId, Array] = {}
+        if not self.drops:
+            return hidden
+        members = Members(self.log)
         for at, column in self.drops:
-            seen = seen_by(self.clocks.of(at), self.log)
+            seen = members.seen_by(self.clocks.of(at))
             hidden[column] = hidden[column] | seen if column in hidden else seen
         return hidden
 
-    def _uses(self, standing: Array) -> dict[ColumnId, list[Use]]:
+    def _uses(self) -> dict[ColumnId, list[Use]]:
         """Per column its uses, rising by first version, without those that a drop had seen."""
         uses: dict[ColumnId, list[Use]] = {}
-        for schema, versions in _schema_users(self.log, standing):
+        for schema, versions in self._schema_users:
             for place, field in enumerate(decode_schema(self.log.schemas[schema], "schema")):
                 shown = versions
                 if field.column in self.hidden:
@@ -108,20 +113,27 @@ class _Resolution:
         return {column: sorted(found, key=lambda use: use[:2]) for column, found in uses.items()}
 
     def _live_definitions(self) -> dict[ColumnId, list[DefinitionId]]:
-        replaced = {old for definition in self.defined.values() for old in definition.replaces}
+        ended = {old for definition in self.defined.values() for old in definition.replaces}
+        ended |= self._dropped()
         live: dict[ColumnId, list[DefinitionId]] = {}
-        for id in sorted(self.defined, reverse=True):
-            column = self.defined[id].column
-            if id not in replaced and not self._dropped(id, column):
-                live.setdefault(column, []).append(id)
+        for id in sorted(self.defined.keys() - ended, reverse=True):
+            live.setdefault(self.defined[id].column, []).append(id)
         return live
 
-    def _dropped(self, id: DefinitionId, column: ColumnId) -> bool:
-        return any(
-            dropped == column
-            and (id.version == ROOT or self.clocks.of(at).saw(id.version.writer, id.version.seq))
-            for at, dropped in self.drops
-        )
+    def _dropped(self) -> set[DefinitionId]:
+        """Definitions that a drop of their column had seen."""
+        if not self.drops:
+            return set()
+        of_column: dict[ColumnId, list[DefinitionId]] = {}
+        for id, definition in self.defined.items():
+            of_column.setdefault(definition.column, []).append(id)
+        dropped = set()
+        for at, column in self.drops:
+            clock = self.clocks.of(at)
+            for id in of_column.get(column, ()):
+                if id.version == ROOT or clock.saw(id.version.writer, id.version.seq):
+                    dropped.add(id)
+        return dropped
 
     def columns(self) -> Columns:
         live = self._live_definitions()
@@ -136,10 +148,12 @@ class _Resolution:
             built = self._nullable_where_absent(resolved)
 
         def conflicts() -> list[Conflict]:
+            renames = Renames(self.log, resolved, renamers_of(self.defined, live), self.clocks)
             return [
                 *self._survivors(named),
                 *self._lost_definitions(named, live),
                 *self._misfits(resolved),
+                *renames.conflicts(self._schema_users),
             ]
 
         return Columns(self.log, built, self.hidden, conflicts)
