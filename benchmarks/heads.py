@@ -17,6 +17,7 @@ import pyarrow as pa
 from benchmarks.commits import batch
 from benchmarks.report import best, progress, table
 from crdtcat import Catalog
+from crdtcat.format.frame import digest
 from crdtcat.format.ops import ColumnId
 from crdtcat.format.schema_code import StoredField, encode_schema
 from crdtcat.format.settings import Settings
@@ -24,9 +25,9 @@ from crdtcat.head import Head
 from crdtcat.log import Log, State, encode_bundle
 from crdtcat.log.log import ID, ID_FIELDS, NONE
 from crdtcat.log.statistics import from_sections
+from crdtcat.protocol import bundle_name
 
 FOLDER = "tables/bench/main/"
-BUNDLE = f"{FOLDER}z00000001-{'0' * 32}.b"
 COLUMNS = "abcdef"
 
 
@@ -100,7 +101,8 @@ def bundled() -> str:
 def open_bundle(path: str) -> None:
     """In a child process: time and memory of a head from a bundle file."""
     data = Path(path).read_bytes()
-    log = State(FOLDER).joined([(BUNDLE, data)]).log
+    name = bundle_name(FOLDER, 1, digest(data))
+    log = State(FOLDER).joined([(name, data)]).log
     ipc = Path(path).with_suffix(".arrow")
     _write_ipc(log, ipc)
     del log, data
@@ -118,7 +120,7 @@ def open_bundle(path: str) -> None:
 
     def head() -> None:
         kept.clear()
-        state = State(FOLDER).joined([(BUNDLE, Path(path).read_bytes())])
+        state = State(FOLDER).joined([(name, Path(path).read_bytes())])
         assert not state.gaps()
         kept.append(Head("bench", state.log, Settings()))
         assert kept[0].row_count
@@ -197,7 +199,7 @@ def synthetic(versions: int, per: int) -> Log:
         segment_digest=np.frombuffer(chance.bytes(32 * segments), np.uint8).reshape(-1, 32),
         segment_footer=np.full(segments, 900, np.uint32),
         schemas=(encode_schema(fields),),
-        statistics=from_sections(columns, [(name, "i") for name in COLUMNS], count),
+        statistics=from_sections(columns, [(name, "i") for name in COLUMNS], count, "bench"),
     )
 
 
