@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.errors import StoreUnavailable
+from crdtcat.errors import StoreError, StoreUnavailable
 from crdtcat.protocol.requests import (
     Answer,
     Delete,
@@ -28,20 +28,21 @@ StepT = TypeVar("StepT", bound=Step)
 
 def run(step: StepT, store: Store) -> StepT:
     """Run a step to its end. Raises what the store raises, except that an unclear PUT is an answer."""
+    unclear: set[str] = set()
     while wants := step.wants:
-        step = step.take(answers(store, wants))
+        step = step.take(answers(store, wants, unclear))
     return step
 
 
-def answers(store: Store, wants: Sequence[Request]) -> Sequence[Answer]:
-    """Carry out requests; GETs go out together."""
+def answers(store: Store, wants: Sequence[Request], unclear: set[str]) -> Sequence[Answer]:
+    """Carry out requests; GETs go out together. `unclear` collects the names of PUTs that may have worked."""
     if all(isinstance(want, Get) for want in wants):
         names = [want.name for want in wants if isinstance(want, Get)]
         return [Got(data) for data in store.get_many([(name, 0, None) for name in names])]
-    return [_answer(store, want) for want in wants]
+    return [_answer(store, want, unclear) for want in wants]
 
 
-def _answer(store: Store, want: Request) -> Answer:
+def _answer(store: Store, want: Request, unclear: set[str]) -> Answer:
     match want:
         case ListPage(prefix, after):
             page = store.list_page(prefix, after)
@@ -54,7 +55,12 @@ def _answer(store: Store, want: Request) -> Answer:
             try:
                 store.put(name, data)
             except StoreUnavailable:
+                unclear.add(name)
                 return Stored(clear=False)
+            except StoreError:
+                if name not in unclear:
+                    raise
+                return Stored(clear=False)  # this try was refused; an earlier one may have been stored
             return Stored()
         case Delete(names):
             store.delete(names)

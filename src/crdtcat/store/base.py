@@ -90,7 +90,8 @@ class Store(ABC):
         """Store an object, replacing any of that name, durably: it is there when this returns.
 
         One PUT; above `multipart_bytes`, one for each part and two more. Raises `StoreUnavailable` after
-        every retry, and then the object may or may not have been stored; `AccessDenied`.
+        every retry, or when a retry is refused, and then the object may or may not have been stored;
+        `AccessDenied` when the first try is refused.
         """
         naming.check_name(name)
         data = _plain(data)
@@ -261,7 +262,9 @@ class Store(ABC):
 
     def _after_failure(self, kind: Kind, name: str, failures: int, error: Exception) -> float:
         """How long to pause before another try. Raises our own error where there shall be none."""
-        if isinstance(error, CrdtcatError | NameTaken):
+        # Only unclear tries are repeated, so an earlier PUT may have been stored although this one was not.
+        unclear = kind == "put" and failures > 1
+        if isinstance(error, NameTaken) or (isinstance(error, CrdtcatError) and not unclear):
             raise error
         fault = self._classify(error)
         if fault is Fault.EXISTS:
@@ -269,6 +272,8 @@ class Store(ABC):
         if fault is Fault.TRANSIENT and failures < self._retry.attempts:
             return self._retry.pause_seconds(failures)
         why = naming.hide_secrets(f"{type(error).__name__}: {error}", self._options)[:500]
+        if unclear:
+            fault = Fault.TRANSIENT
         translated = translate(fault, f"{kind} of {name!r} in {self.url}", name, failures, why)
         # The cause helps whoever reads the traceback, unless a text in it gives a secret away.
         raise translated from (None if naming.tells_secrets(error, self._options) else error)
