@@ -12,6 +12,7 @@ from crdtcat.errors import InvalidArgument
 BUNDLE_EVERY: Final = 32  # commits per bundle, on average
 GRACE_SECONDS: Final = 600.0  # longer than any listing takes
 MAX_CLOCK_SKEW_SECONDS: Final = 300.0  # S3 itself refuses requests at 15 minutes
+SECONDS_MAX: Final = 1e9  # thirty years stand for never, and stay exact in milliseconds
 
 
 class Options(BaseModel):
@@ -32,11 +33,13 @@ class Options(BaseModel):
 
     upkeep: bool = True
     bundle_every: int = Field(default=BUNDLE_EVERY, ge=2, le=10_000)
-    grace_seconds: float = Field(default=GRACE_SECONDS, ge=0)
+    grace_seconds: float = Field(default=GRACE_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
     inline_bytes: int = Field(default=limits.INLINE_BYTES, ge=0, le=limits.INLINE_BYTES_MAX)
     chunk_rows: int = Field(default=limits.CHUNK_ROWS_TARGET, ge=1, le=limits.CHUNK_ROWS_GREATEST)
     segment_bytes: int = Field(default=2**30, ge=2**20)
-    max_clock_skew_seconds: float = Field(default=MAX_CLOCK_SKEW_SECONDS, gt=0)
+    max_clock_skew_seconds: float = Field(
+        default=MAX_CLOCK_SKEW_SECONDS, gt=0, le=SECONDS_MAX, allow_inf_nan=False
+    )
     verify: bool = True
 
 
