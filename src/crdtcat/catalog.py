@@ -13,19 +13,16 @@ from crdtcat.chunks.ingest import check_schema
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.types import encode_type
 from crdtcat.clock import HybridClock
-from crdtcat.errors import AlreadyExists, Corrupt, InvalidArgument, InvalidName, NotFound
+from crdtcat.errors import AlreadyExists, InvalidArgument, InvalidName, NotFound
 from crdtcat.format.settings import (
     MARKER,
     MARKER_NAME,
     ColumnSetting,
     Settings,
     check_marker,
-    decode_settings,
-    dropped_name,
-    log_folder,
-    settings_name,
 )
 from crdtcat.head import Version
+from crdtcat.incarnations import MAIN, all_settings, create, current_settings, delete_log, drop
 from crdtcat.locks import ForkSafeLock
 from crdtcat.names import validate_column_name, validate_table_name
 from crdtcat.options import make_options
@@ -34,8 +31,6 @@ from crdtcat.store import Missing, Store, open_store
 from crdtcat.table import Table
 from crdtcat.verbs import rows
 from crdtcat.verbs.travel import At
-
-MAIN = "main"
 
 
 class Catalog:
@@ -125,7 +120,7 @@ class Catalog:
     def table(self, name: str) -> Table:
         """A handle on a table; the same one each time, until it learns that its table was dropped.
 
-        One GET the first time. Raises `NotFound`.
+        One GET the first time; two more if the table was dropped and created again. Raises `NotFound`.
         """
         validate_table_name(name)
         with self._lock():
@@ -147,6 +142,9 @@ class Catalog:
     ) -> Table:
         """Create a table. One GET, one LIST and one PUT; one more GET and PUT the first time in a catalog.
 
+        Where one of that name was dropped, three more GETs and one more PUT. Of several processes that create
+        it at once with different settings one wins; those that bring equal settings share the table.
+
         Args:
             name: ASCII letters, digits, `_`, `-`, `.`.
             schema: its columns; without one they are what the first rows bring.
@@ -156,53 +154,41 @@ class Catalog:
 
         Raises:
             AlreadyExists: the name is taken.
-            UserError: names, types or partitioning that are not allowed.
+            UserError: names, types or partitioning that are not allowed, or too large together.
             Corrupt: the table's log is there and its settings are not.
         """
         validate_table_name(name)
         settings = _new_settings(schema, partition_by, time_column)
+        settings.model_copy(update={"incarnation": 2**31}).encode()  # too large? then before anything is put
         with self._lock():
             self._check_format(create=True)
-            found = self._settings(name)
-            if found is not None and not found.dropped:
-                return self._existing(name, found, settings, exist_ok=exist_ok)
-            if found is not None:
-                settings = settings.model_copy(update={"incarnation": found.incarnation + 1})
-                self.store.put(settings_name(name), settings.encode())
-                self._tables[name] = self._handle(name, settings)
-                return self._tables[name]
-            self._check_no_log(name)
-            if not self.store.put_if_absent(settings_name(name), settings.encode()):
-                theirs = self._settings(name)
-                assert theirs is not None
-                return self._existing(name, theirs, settings, exist_ok=exist_ok)
-            self._tables[name] = self._handle(name, settings)
-            return self._tables[name]
-
-    def _check_no_log(self, name: str) -> None:
-        """A log without settings is damage: new settings would show its rows as another table's."""
-        page = self.store.list_page(log_folder(name, MAIN, 1), limit=1)
-        if page.objects and self._settings(name) is None:
-            raise Corrupt(
-                settings_name(name), "missing, and the table's log is there; restore it from a copy"
-            )
+            while True:
+                found = current_settings(self.store, name)
+                if found is not None and not found.dropped:
+                    return self._existing(name, found, settings, exist_ok=exist_ok)
+                made = create(self.store, name, settings, found)
+                if made is not None:
+                    self._tables[name] = self._handle(name, made)
+                    return self._tables[name]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a table of that name. At most one GET."""
+        """Whether there is a table of that name. As `table`."""
         try:
             return isinstance(name, str) and self.table(name) is not None
         except (NotFound, InvalidName):
             return False
 
     def tables(self) -> list[str]:
-        """The names of all tables. One LIST, and one GET for each folder."""
+        """The names of all tables. One LIST, and one GET for each folder; two more where one was dropped.
+
+        A table whose settings are damaged is listed: it is there, and opening it says what is wrong.
+        """
         self._check_format()
-        names = self.store.folders("tables/")
-        answers = self.store.get_many([(settings_name(name), 0, None) for name in names])
+        found = all_settings(self.store, self.store.folders("tables/"))
         return [
             name
-            for name, data in zip(names, answers, strict=True)
-            if data is not None and not decode_settings(data, settings_name(name)).dropped
+            for name, item in found.items()
+            if item is not None and not (isinstance(item, Settings) and item.dropped)
         ]
 
     def drop_table(self, name: str) -> None:
@@ -217,13 +203,9 @@ class Catalog:
             settings = self._settings(name)
             if settings is None or settings.dropped:
                 raise NotFound(f"no table {name!r} in {self.url}")
-            self.store.put(settings_name(name), settings.model_copy(update={"dropped": True}).encode())
-            folder = log_folder(name, MAIN, settings.incarnation)
-            self.store.put(dropped_name(folder), b"")
+            drop(self.store, name, settings)
             self._tables.pop(name, None)
-        names = [item.name for item in self.store.list(folder) if item.name != dropped_name(folder)]
-        for at in range(0, len(names), 1000):
-            self.store.delete(names[at : at + 1000])
+        delete_log(self.store, name, settings.incarnation)
 
     def _existing(self, name: str, found: Settings, wanted: Settings, *, exist_ok: bool) -> Table:
         if not exist_ok:
@@ -231,17 +213,14 @@ class Catalog:
         same = found.model_copy(update={"incarnation": 1}) == wanted.model_copy(update={"incarnation": 1})
         if not same and wanted != Settings():
             raise AlreadyExists(f"table {name!r} is already in {self.url}, created with other settings")
-        if name not in self._tables or self._tables[name].dropped:
-            self._tables[name] = self._handle(name, found)
-        return self._tables[name]
+        handle = self._tables.get(name)
+        if handle is None or handle.dropped or handle._session.settings.incarnation != found.incarnation:
+            handle = self._tables[name] = self._handle(name, found)
+        return handle
 
     def _settings(self, name: str) -> Settings | None:
         self._check_format()
-        path = settings_name(name)
-        try:
-            return decode_settings(self.store.get(path), path)
-        except Missing:
-            return None
+        return current_settings(self.store, name)
 
     def _check_format(self, *, create: bool = False) -> None:
         if self._checked:

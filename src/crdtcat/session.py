@@ -18,15 +18,16 @@ import pyarrow as pa
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.drive import run
 from crdtcat.errors import Corrupt, NotFound
-from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
+from crdtcat.format.settings import Settings, dropped_name, log_folder
 from crdtcat.format.version import OPERATIONS, pack, unpack
 from crdtcat.head import Head, Version
 from crdtcat.head.version import time_range
+from crdtcat.incarnations import current_settings
 from crdtcat.locks import ForkSafeLock
 from crdtcat.log import State, Summary
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
-from crdtcat.store import Missing, Store
+from crdtcat.store import Store
 from crdtcat.writing.fit import Fit, Known, known_from_head, known_from_settings
 from crdtcat.writing.writer import Writer
 
@@ -100,9 +101,9 @@ class Session:
             try:
                 reader = run(first, self.store)
             except Corrupt:  # a straggler in the log of a dropped table has lost its predecessors
-                self._check_not_dropped([item.name for item in self.store.list(self.folder)])
+                self.check_not_dropped([item.name for item in self.store.list(self.folder)])
                 raise
-            self._check_not_dropped([item.name for item in reader.listing])
+            self.check_not_dropped([item.name for item in reader.listing])
             self._advance(reader.state)
             return reader
 
@@ -113,17 +114,17 @@ class Session:
             self.clock.observe(int(state.log.id_fields["hlc"].max()))
         self._state, self._head = state, None
 
-    def _check_not_dropped(self, listed: Sequence[str]) -> None:
-        """Raises `NotFound` if the listing says so, or if all that was there is gone and the settings do."""
+    def check_not_dropped(self, listed: Sequence[str]) -> None:
+        """For everybody who has listed the log's folder: what it tells of a drop is remembered.
+
+        Raises `NotFound` if the listing says so, or if all that was there is gone and the settings do. No
+        request, except in that second case.
+        """
         if dropped_name(self.folder) in listed:
             self.dropped = True
         elif len(self._state.log) and not any(name.startswith(self.folder) for name in listed):
-            name = settings_name(self.table)
-            try:
-                settings = decode_settings(self.store.get(name), name)
-                self.dropped = settings.dropped or settings.incarnation != self.settings.incarnation
-            except Missing:
-                self.dropped = True
+            now = current_settings(self.store, self.table)
+            self.dropped = now is None or now.dropped or now.incarnation != self.settings.incarnation
         self.require_not_dropped()
 
     def require_not_dropped(self) -> None:

@@ -14,6 +14,20 @@ def test_create(place: Place) -> None:
     assert asked(catalog, lambda: catalog.create_table("b", SCHEMA, exist_ok=True)) == {"get": 1}
 
 
+def test_a_table_created_again(place: Place) -> None:
+    catalog = place.open()
+    for _ in range(3):
+        catalog.create_table("t", SCHEMA)
+        catalog.drop_table("t")
+    made = asked(catalog, lambda: catalog.create_table("t", SCHEMA))
+    assert made == {"get": 4, "list": 1, "put": 2}
+    catalog = place.open()
+    assert asked(catalog, lambda: catalog.table("t")) == {"get": 1 + 3}
+    assert asked(catalog, lambda: catalog.table("t")) == {}
+    assert asked(catalog, catalog.tables) == {"list": 1, "get": 3}
+    assert asked(catalog, lambda: catalog.drop_table("t")) == {"get": 3, "put": 2, "list": 1}
+
+
 def test_opening_costs_nothing_and_a_table_one_get(place: Place) -> None:
     place.open().create_table("t", SCHEMA)
     catalog = place.open()

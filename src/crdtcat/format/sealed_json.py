@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from blake3 import blake3
 
-from crdtcat.errors import Corrupt, UnsupportedFormat
+from crdtcat.errors import Corrupt, LimitExceeded, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.limits import SETTINGS_FILE_BYTES_MAX
 
@@ -21,8 +21,14 @@ CHECKSUM: Final = "blake3"
 
 
 def seal_json(content: Mapping[str, Any]) -> bytes:
-    """The file that holds `content`, which has a key `format`."""
-    return _line({**content, CHECKSUM: blake3(_line(content)).hexdigest()})
+    """The file that holds `content`, which has a key `format`. Raises `LimitExceeded`: no reader takes it."""
+    data = _line({**content, CHECKSUM: blake3(_line(content)).hexdigest()})
+    if len(data) > SETTINGS_FILE_BYTES_MAX:
+        raise LimitExceeded(
+            f"settings or tag of {len(data):,} bytes; at most {SETTINGS_FILE_BYTES_MAX:,} "
+            "(SETTINGS_FILE_BYTES_MAX): declare fewer columns, or smaller types"
+        )
+    return data
 
 
 def unseal_json(data: bytes, name: str) -> dict[str, Any]:

@@ -5,8 +5,9 @@ lives in versions and merges. Two writers that create the same table with the sa
 bytes, so implicit creation by a first commit needs no exclusive create.
 
 A table that is dropped keeps its settings file, marked as dropped; one created again under the name gets
-the next incarnation, and with it another log folder, so no straggler of the old table is read as part of
-the new one. The old log's folder keeps one empty file, `dropped`, for handles that are still open on it.
+the next incarnation, and with it a settings file and a log folder of its own, so no straggler of the old
+table is read as part of the new one. The old log's folder keeps one empty file, `dropped`, for handles that
+are still open on it. Which incarnation is current is worked out in `crdtcat.incarnations`.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Settings(BaseModel):
     columns: tuple[ColumnSetting, ...] | None = None
 
     def encode(self) -> bytes:
-        """The file's bytes: equal settings, equal bytes."""
+        """The file's bytes: equal settings, equal bytes. Raises `LimitExceeded`."""
         return seal_json(json.loads(json.dumps(self.model_dump(), default=_bytes_as_text)))
 
 
@@ -70,9 +71,9 @@ def _text_as_bytes(code: Any) -> Any:
     return [_text_as_bytes(item) for item in code] if isinstance(code, list | tuple) else code
 
 
-def settings_name(table: str) -> str:
-    """Where a table's settings are."""
-    return f"tables/{table}/settings.json"
+def settings_name(table: str, incarnation: int = 1) -> str:
+    """Where the settings of a table's incarnation are; the first one's file also tells of drops."""
+    return f"tables/{table}/settings{'' if incarnation == 1 else f'~{incarnation}'}.json"
 
 
 def log_folder(table: str, branch: str, incarnation: int) -> str:

@@ -44,12 +44,13 @@ def collect_log(session: Session) -> CollectResult:
     Costs one LIST page per 1,000 files, one small GET per bundle not seen before, one GET per old bundle that
     covers something listed, one GET per file deleted (it is merged before it goes), and one DELETE per 256.
     Versions that slipped past every bundle are bundled first. Safe beside any number of readers, writers,
-    bundlers and collectors.
+    bundlers and collectors. Raises `NotFound`: the table was dropped.
     """
     began = time.monotonic()
     listing = tuple(
         Object(item.name, item.size, item.modified_ms) for item in session.store.list(session.folder)
     )
+    session.check_not_dropped([item.name for item in listing])
     now_ms = store_now_ms(session.store)
     grace_ms = int(session.options.grace_seconds * 1000)
     summaries = summaries_of(session, [item.name for item in listing if is_bundle(item.name)])

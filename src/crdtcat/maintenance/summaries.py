@@ -18,9 +18,8 @@ def summaries_of(session: Session, names: Sequence[str]) -> dict[str, Summary]:
     A bundle's name never stands for other content, so what is known stays true. One whose summary is longer
     than we look, or damaged, is left out: that costs work, never rows.
     """
-    known = session.summaries
-    for name in known.keys() - set(names):
-        del known[name]
+    seen = session.summaries  # never changed, only replaced: other threads may be reading it
+    known = {name: seen[name] for name in names if name in seen}
     unknown = [name for name in names if name not in known]
     answers = session.store.get_many([(name, 0, SUMMARY_BYTES) for name in unknown])
     for name, data in zip(unknown, answers, strict=True):
@@ -29,4 +28,5 @@ def summaries_of(session: Session, names: Sequence[str]) -> dict[str, Summary]:
                 known[name] = read_summary(data, name)
             except Corrupt:
                 continue
-    return dict(known)
+    session.summaries = known
+    return known

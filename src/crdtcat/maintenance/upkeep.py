@@ -62,10 +62,11 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
     """Bundle the block that ends with a chosen version, with what smaller bundles there are.
 
     Costs one LIST page per 1,000 files, one small GET per bundle not seen before, one GET per version of the
-    block and per bundle taken in, and 1 PUT, or 2 where rows were inlined.
+    block and per bundle taken in, and 1 PUT, or 2 where rows were inlined. Raises `NotFound`: dropped.
     """
     began = time.monotonic()
     listed = list(session.store.list(session.folder))
+    session.check_not_dropped([item.name for item in listed])
     summaries = summaries_of(session, [item.name for item in listed if is_bundle(item.name)])
     block = _block(listed, id, session.options.bundle_every, summaries.values(), store_now_ms(session.store))
     if len(block) < session.options.bundle_every // 4:
@@ -75,6 +76,8 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
     answers = session.store.get_many([(name, 0, None) for name in names])
     # What is gone was collected, so a bundle of higher rank covers it: leave it to that one.
     files = [(name, data) for name, data in zip(names, answers, strict=True) if data is not None]
+    if not files:
+        return CheckpointResult(seconds=time.monotonic() - began)
     taken = [name for name, _ in files if is_bundle(name)]
     state = State(session.folder).joined(files)
     known = {item.name for item in listed}

@@ -1,0 +1,141 @@
+"""Which life of a table's name is the current one, and how one ends and the next begins.
+
+Three kinds of file say it. Each says something that stays true once it was said, so no order of PUTs by any
+number of processes, however slow, makes one say something false:
+
+- `settings.json` is created exclusively with the first incarnation. Whoever drops incarnation N overwrites
+  it with N's settings, marked as dropped. Then it says that N *and all before it* are dropped: an older
+  such statement put over a newer one says less, but nothing wrong. Live settings are never put over it.
+- `settings~N.json`, from the second incarnation on, is created exclusively and never changed.
+- `dropped` in N's log folder is there once N is dropped.
+
+So a table that was never dropped is found with one GET. Where `settings.json` says dropped, incarnations are
+followed upward until one is missing or not dropped. N + 1 is created only once N is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from crdtcat.errors import Corrupt, DataError
+from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
+from crdtcat.store import Missing, Store
+
+MAIN: Final = "main"
+Found = Settings | DataError | None
+"""A table's latest settings, or why they cannot be read, or that there are none."""
+
+
+def current_settings(store: Store, table: str) -> Settings | None:
+    """The settings of a table's latest incarnation, dropped or not; `None` if there never was one.
+
+    One GET; once the table was dropped, two more for each incarnation after the one `settings.json` names,
+    up to one that is live or not there. Raises `Corrupt`, `UnsupportedFormat`.
+    """
+    found = all_settings(store, [table])[table]
+    if isinstance(found, DataError):
+        raise found
+    return found
+
+
+def all_settings(store: Store, tables: Sequence[str]) -> dict[str, Found]:
+    """`current_settings` of many tables, read together; an error stands in its table's place."""
+    answers = store.get_many([(settings_name(table), 0, None) for table in tables])
+    found = {table: _decoded(table, None, data) for table, data in zip(tables, answers, strict=True)}
+    dropped = found
+    while dropped := {table: item for table, item in dropped.items() if _is_dropped(item)}:
+        dropped = _following(store, dropped)
+        found.update((table, item) for table, item in dropped.items() if item is not None)
+    return found
+
+
+def create(store: Store, table: str, wanted: Settings, last: Settings | None) -> Settings | None:
+    """Create the incarnation after `last`, which is dropped; `None` if others were faster: look again.
+
+    One LIST and one PUT for a table's first incarnation; later ones one PUT and one GET more. Of several
+    that create with different settings one wins; those who bring equal ones share the table.
+
+    Raises:
+        LimitExceeded: settings too large.
+        Corrupt: a log is there, and the settings that belong to it are not.
+    """
+    number = 1 + _number(last)
+    name, folder = settings_name(table, number), log_folder(table, MAIN, number)
+    settings = wanted.model_copy(update={"incarnation": number})
+    data = settings.encode()
+    if last is not None:  # a drop can be cut off before it has told the handles that are open
+        store.put(dropped_name(log_folder(table, MAIN, last.incarnation)), b"")
+    if store.list_page(folder, limit=1).objects and _number(current_settings(store, table)) < number:
+        raise Corrupt(name, "missing, and the table's log is there; restore it from a copy")
+    if not store.put_if_absent(name, data):
+        return None
+    if number > 1 and _exists(store, dropped_name(folder)):
+        return None  # created by others with equal settings, and dropped since
+    return settings
+
+
+def drop(store: Store, table: str, settings: Settings) -> None:
+    """Drop an incarnation. Two PUTs.
+
+    What decides is put first: openers of a first incarnation read `settings.json` alone, and a later one is
+    live until its mark is there, whatever happens to `settings.json`.
+    """
+    folder = log_folder(table, MAIN, settings.incarnation)
+    mark = (dropped_name(folder), b"")
+    statement = (settings_name(table), settings.model_copy(update={"dropped": True}).encode())
+    for name, data in (statement, mark) if settings.incarnation == 1 else (mark, statement):
+        store.put(name, data)
+
+
+def delete_log(store: Store, table: str, incarnation: int) -> None:
+    """Delete the log of a dropped incarnation but for its mark. One LIST page and DELETE per 1,000 files."""
+    folder = log_folder(table, MAIN, incarnation)
+    names = [item.name for item in store.list(folder) if item.name != dropped_name(folder)]
+    for at in range(0, len(names), 1000):
+        store.delete(names[at : at + 1000])
+
+
+def _following(store: Store, dropped: Mapping[str, Found]) -> dict[str, Found]:
+    """The incarnation after each of these, as dropped if it is; `None` where there is none."""
+    wanted = [(table, 1 + _number(item)) for table, item in dropped.items()]
+    settings = [(settings_name(table, number), 0, None) for table, number in wanted]
+    marks = [(dropped_name(log_folder(table, MAIN, number)), 0, None) for table, number in wanted]
+    answers = store.get_many([*settings, *marks])
+    found: dict[str, Found] = {}
+    for (table, number), data, mark in zip(wanted, answers, answers[len(wanted) :], strict=False):
+        item = _decoded(table, number, data)
+        if isinstance(item, Settings) and mark is not None:
+            item = item.model_copy(update={"dropped": True})
+        found[table] = item
+    return found
+
+
+def _decoded(table: str, number: int | None, data: bytes | None) -> Found:
+    """A file's settings: `settings.json` without a number, that of one incarnation with."""
+    if data is None:
+        return None
+    name = settings_name(table, number or 1)
+    try:
+        settings = decode_settings(data, name)
+    except DataError as error:
+        return error
+    if number is not None and (settings.incarnation != number or settings.dropped):
+        return Corrupt(name, f"not the settings of incarnation {number}, as they were created")
+    return settings
+
+
+def _is_dropped(item: Found) -> bool:
+    return isinstance(item, Settings) and item.dropped
+
+
+def _number(item: Found) -> int:
+    return item.incarnation if isinstance(item, Settings) else 0
+
+
+def _exists(store: Store, name: str) -> bool:
+    try:
+        store.get(name)
+    except Missing:
+        return False
+    return True
