@@ -92,7 +92,8 @@ def decode_inline(
         raise Corrupt(name, f"damaged: the inlined rows are not chunk {chunk_hash.hex()}")
     if columns is None:
         return table
-    unknown = [column for column in columns if column not in table.column_names]
+    there = set(table.column_names)
+    unknown = [column for column in columns if column not in there]
     if unknown:
         raise InvalidArgument(f"{name} has no column {', '.join(unknown)}; it has {table.column_names}")
     return table.select(list(columns))
