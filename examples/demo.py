@@ -133,9 +133,9 @@ def main() -> None:
 
         say(
             "7. What the log costs",
-            "Now and then a writer gathers the version files of others in one larger file, a bundle, and moves",
-            "their rows to Parquet segments. Here that is done once more, by hand, and what the bundles cover",
-            "is deleted at once (this demo waits 0 s; by default files are kept for ten minutes).",
+            "Now and then a writer gathers the version files of others in one larger file, a bundle,",
+            "and moves their rows to Parquet segments. Here that is done once more, by hand, and what the",
+            "bundles cover is deleted at once (by default files are kept for ten minutes).",
             "What a reader that knows nothing must list and open, before and after:",
         )
         print(f"  now:   {cost_of_opening(url)}")
