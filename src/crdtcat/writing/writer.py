@@ -63,31 +63,12 @@ class Writer:
                 raise StoreUnavailable(
                     f"{self.folder}: the rows could not be stored; nothing is visible, try again"
                 )
-            self._in_doubt = (
-                True  # until the outcome is known, whatever interrupts us: no number is used twice
-            )
-            if self._published(Put(name, data), body.get("k"), store):
-                self.seq += 1
-                self._in_doubt = False
+            # In doubt until the outcome is known, whatever interrupts us: no number is ever used twice.
+            self._in_doubt = True
+            _publish(Put(name, data), body.get("k"), store)
+            self.seq += 1
+            self._in_doubt = False
         return id
-
-    def _published(self, put: Put, key: str | None, store: Store) -> bool:
-        """True. Raises `CommitUnknown` for whatever is not a clear answer."""
-        advice = (
-            "look for it in history() before you repeat it: without an idempotency key it could count twice"
-            if key is None
-            else f"repeat it with the same idempotency key, {key!r}: it counts once"
-        )
-        try:
-            if run(Publish((put,)), store).outcome is Outcome.DONE:
-                return True
-        except (AccessDenied, CapabilityMissing):  # refused, and so not stored
-            raise
-        except Exception as error:
-            raise CommitUnknown(
-                f"{put.name}: storing it failed ({error}); it may be there: {advice}"
-            ) from error
-        raise CommitUnknown(f"{put.name}: the store gave no clear answer; the commit may stand: {advice}")
 
     def _check_clock(self, store: Store) -> None:
         skew = store.skew_ms()
@@ -97,3 +78,20 @@ class Writer:
                 f"this machine's clock is {abs(skew) / 1000:,.0f} s {side} the store's, more than "
                 f"{self._max_skew_ms / 1000:,.0f} s; set the clock, then commit again"
             )
+
+
+def _publish(put: Put, key: str | None, store: Store) -> None:
+    """Store a version. Raises `CommitUnknown` for whatever is not a clear answer."""
+    advice = (
+        "look for it in history() before you repeat it: without an idempotency key it could count twice"
+        if key is None
+        else f"repeat it with the same idempotency key, {key!r}: it counts once"
+    )
+    try:
+        if run(Publish((put,)), store).outcome is Outcome.DONE:
+            return
+    except (AccessDenied, CapabilityMissing):  # refused, and so not stored
+        raise
+    except Exception as error:
+        raise CommitUnknown(f"{put.name}: storing it failed ({error}); it may be there: {advice}") from error
+    raise CommitUnknown(f"{put.name}: the store gave no clear answer; the commit may stand: {advice}")
