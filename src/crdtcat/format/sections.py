@@ -122,10 +122,14 @@ def _flatten(columns: Mapping[str, Column]) -> dict[str, Array]:
 
 def _unflatten(arrays: dict[str, Array], name: str) -> dict[str, Column]:
     columns: dict[str, Column] = {}
+    nothing: dict[int, Column] = {}  # columns without a value are common, and can be the same
     for title, array in arrays.items():
         base, _, kind = title.rpartition(".")
         if kind == "none":
-            columns[base] = _nulls(int(array[0]), name)
+            count = int(array[0])
+            if count not in nothing:
+                nothing[count] = _nulls(count, name)
+            columns[base] = nothing[count]
         elif kind == "offsets":
             columns[base] = _blobs(
                 array, arrays[f"{base}.data"], arrays.get(f"{base}.valid"), f"{name}: {base}"

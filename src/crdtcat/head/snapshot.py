@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 from blake3 import blake3
 
 from crdtcat.clock import VectorClock
@@ -86,7 +87,9 @@ def is_token(text: str) -> bool:
 
 def snapshot_id(log: Log) -> str:
     """The name of a set of versions. O(bytes of ids), tens of milliseconds for a million versions."""
-    return blake3(b"crdtcat snapshot 1\0" + log.id_bytes).hexdigest()
+    hasher = blake3(b"crdtcat snapshot 1\0")
+    hasher.update(np.ascontiguousarray(log.ids).view(np.uint8).data)
+    return hasher.hexdigest()
 
 
 def _id(value: Any) -> str:
