@@ -159,16 +159,19 @@ def _write_ipc(log: Log, path: Path) -> None:
         "schema": log.chunk_schema,
         "segment": log.place_segment,
         "group": log.place_group,
+        "place": log.place_chunk,
     }
     for column in COLUMNS:
         bounds = log.statistics.bounds(column, "i")
         assert bounds is not None
         fixed |= {f"{column}.low": bounds.low, f"{column}.high": bounds.high, f"{column}.nulls": bounds.nulls}
+        fixed |= {f"{column}.chunk": bounds.chunk.astype("u4"), f"{column}.known": bounds.known.astype("u1")}
     if len(log) == log.chunk_count:  # one version per chunk: its columns belong to the rows as well
         fixed |= {
             "id": pa.FixedSizeBinaryArray.from_buffers(pa.binary(36), len(log), [None, pa.py_buffer(log.ids)])
         }
         fixed |= {name: getattr(log, name) for name in ("operation", "schema", "time_min", "time_max")}
+        fixed |= {"start": log.chunk_start[:-1]}
     rows = pa.table(fixed)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
         writer.write_table(rows)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from crdtcat.testing.s3_server import S3Server, real_s3
+
+# A change lands or not by what it changed: in CI the same examples are drawn every time. Elsewhere they are new.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
+
 
 pytest.register_assert_rewrite("crdtcat.testing.store_conformance", "crdtcat.testing.store_concurrency")
 

@@ -85,7 +85,10 @@ def test_what_is_understood_means_what_arrow_computes(table: pa.Table, expressio
     for expression in expressions:
         row_filter = parse_filter(expression, table.schema)
         rows = table.select(["row", *row_filter.columns])
-        expected = table.filter(expression)["row"].to_pylist()
+        try:
+            expected = table.filter(expression)["row"].to_pylist()
+        except pa.ArrowInvalid:  # a sum that overflows: what Arrow refuses is no oracle
+            continue
         assert rows.filter(row_filter.expression)["row"].to_pylist() == expected
         if is_understood(row_filter.predicate):
             assert rows.filter(to_expression(row_filter.predicate))["row"].to_pylist() == expected, str(
