@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from crdtcat.testing.s3_server import S3Server, real_s3
 
-# A change lands or not by what it changed: in CI the same examples are drawn every time. Elsewhere they are new.
+# A change lands or not by what it changed: CI draws the same examples every time. Elsewhere they are new.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
