@@ -211,6 +211,7 @@ def synthetic(versions: int, per: int) -> Log:
         ops=nothing,
         chunk_start=np.arange(versions + 1) * per,
         hash=np.frombuffer(chance.bytes(32 * count), np.uint8).reshape(-1, 32),
+        kind=np.zeros(count, np.uint8),
         rows=np.full(count, 65_536, np.uint64),
         nbytes=np.full(count, 65_536 * 48, np.uint64),
         partition=np.full(count, NONE, np.uint32),

@@ -19,7 +19,8 @@ from crdtcat import Catalog, errors, limits
 from crdtcat.chunks.hashing import column_hash
 from crdtcat.chunks.transforms import bucket_of
 from crdtcat.chunks.type_codes import LISTS, PLAIN, encode_type
-from crdtcat.format.ops import ColumnId, Definition, KeyedTag, Ops
+from crdtcat.format.ops import ColumnId, Definition, Ops
+from crdtcat.format.row_ids import KeyedTag
 from crdtcat.format.sealed_json import seal_json
 from crdtcat.format.settings import MARKER, MARKER_NAME, decode_settings
 from crdtcat.format.version import KEYS, OPERATIONS, decode_version, encode_version, unpack

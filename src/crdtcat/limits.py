@@ -36,6 +36,7 @@ PARTITION_VALUE_BYTES_MAX = 1024  # one partition's encoded values; they are rep
 # Files ------------------------------------------------------------------------------------------------------
 
 VERSION_FILE_BYTES_MAX = 64 * 1024 * 1024  # larger than any sane delta; a reader allocates this at most
+ROW_INTERVALS_MAX = 2**25  # in one list of one version: 400 MB while it is decoded
 BUNDLE_FILE_BYTES_MAX = 4 * 1024**3  # about ten million entries with statistics
 SETTINGS_FILE_BYTES_MAX = 16 * 1024 * 1024  # COLUMNS_MAX columns with the longest names, escaped, fit
 INLINE_BYTES = 64 * 1024  # default: rows that encode to at most this ride inside the version file

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from crdtcat.clock import ROOT, VectorClock, VersionId
 from crdtcat.format.frame import seal, unseal
-from crdtcat.format.ops import ColumnId, Definition, DefinitionId, KeyedTag, Ops, decode_ops
+from crdtcat.format.ops import ColumnId, Definition, DefinitionId, Ops, decode_ops
+from crdtcat.format.row_ids import KeyedTag
 from crdtcat.format.schema_code import StoredField, decode_schema, encode_schema
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.settings import ColumnSetting, Settings, decode_settings

@@ -9,6 +9,7 @@ v     properties: map of name to value; nil removes
 -     removals: {"v": version ids, 36 bytes each; "i": chunk ordinals, 4 bytes each}
 =     removals under an idempotency key: list of [key, chunk hash, ordinal]
 w     scope of an overwrite: nil for the whole table, else a list of packed partition values
+R     changes of single rows, see crdtcat.format.row_ops
 ====  ==========================================================================================
 
 A column is `[name at birth, 36 bytes of the version that added it]`; nil instead of the bytes means this
@@ -26,6 +27,8 @@ import numpy as np
 from crdtcat.clock import ROOT, VersionId
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.errors import Corrupt
+from crdtcat.format.row_ids import KeyedTag, unpack_keyed
+from crdtcat.format.row_ops import NO_ROW_OPS, RowOps, unpack_row_ops
 from crdtcat.format.version import as_bytes, pack, unpack
 
 TypeCode = Any
@@ -74,15 +77,6 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyedTag:
-    """A chunk added under an idempotency key: the same for every copy of a retried commit."""
-
-    key: str
-    hash: bytes
-    ordinal: int
-
-
-@dataclass(frozen=True, slots=True)
 class Ops:
     """The decoded ops of one version.
 
@@ -95,6 +89,7 @@ class Ops:
         removed_keyed: removals of chunks that were added under an idempotency key.
         is_overwrite: whether `scope` counts.
         scope: `EVERYTHING`, or the packed partition values that are overwritten.
+        rows: changes of single rows, compactions, insertions.
     """
 
     definitions: tuple[Definition, ...] = ()
@@ -109,6 +104,7 @@ class Ops:
     removed_keyed: tuple[KeyedTag, ...] = ()
     is_overwrite: bool = False
     scope: frozenset[bytes] | None = EVERYTHING
+    rows: RowOps = NO_ROW_OPS
 
     def encode(self) -> bytes | None:
         """Packed ops, or `None` where there are none."""
@@ -128,6 +124,8 @@ class Ops:
             body["="] = [[tag.key, tag.hash, tag.ordinal] for tag in self.removed_keyed]
         if self.is_overwrite:
             body["w"] = None if self.scope is None else sorted(self.scope)
+        if self.rows:
+            body["R"] = self.rows.packed()
         return pack(body) if body else None
 
 
@@ -146,11 +144,10 @@ def decode_ops(data: bytes, author: VersionId, name: str) -> Ops:
             properties=_properties(body.get("v", {})),
             removed_versions=ids,
             removed_ordinals=ordinals,
-            removed_keyed=tuple(
-                KeyedTag(_text(key), as_bytes(hash), int(i)) for key, hash, i in body.get("=", ())
-            ),
+            removed_keyed=unpack_keyed(body.get("=", ())),
             is_overwrite="w" in body,
             scope=None if body.get("w") is None else frozenset(as_bytes(values) for values in body["w"]),
+            rows=unpack_row_ops(body["R"], name) if "R" in body else NO_ROW_OPS,
         )
     except Corrupt:
         raise

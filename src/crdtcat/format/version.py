@@ -36,6 +36,7 @@ KEYS: Final[Mapping[str, str]] = {
     "r": "[least, greatest] microseconds since 1970 in the table's time column",
     "f": "packed schemas of the rows, see crdtcat.format.schema_code; nearly always one",
     "j": "per chunk, which of them; absent where all chunks have the first",
+    "b": "per chunk, its kind, see crdtcat.format.kinds; absent where all are rows",
     "y": "chunk hashes, 32 bytes each, concatenated",
     "n": "rows per chunk",
     "z": "bytes of Arrow content per chunk",

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
-from crdtcat.format.ops import ColumnId, Definition, DefinitionId, KeyedTag, Ops, decode_ops
+from crdtcat.format.ops import ColumnId, Definition, DefinitionId, Ops, decode_ops
+from crdtcat.format.row_ids import KeyedTag
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
 from crdtcat.head.clocks import Clocks, Members

@@ -14,6 +14,7 @@ import numpy as np
 
 from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt
+from crdtcat.format.kinds import KINDS, ROWS
 from crdtcat.format.ops import SELF, ColumnId
 from crdtcat.format.schema_code import StoredField, decode_schema, encode_schema
 from crdtcat.format.sections import blobs
@@ -43,6 +44,7 @@ class LogBuilder:
         self._nbytes: list[int] = []
         self._partition: list[int] = []
         self._chunk_schema: list[int] = []
+        self._kind: list[int] = []
         self._places: list[int] = []
         self._segments: dict[bytes, tuple[int, int, bytes, int]] = {}
         self._schemas: dict[bytes, int] = {}
@@ -103,6 +105,7 @@ class LogBuilder:
             if which is not None and len(which) != count:
                 raise Corrupt(name, "schema numbers do not match the chunks")
             self._chunk_schema += [schemas[0]] * count if which is None else [schemas[at] for at in which]
+            self._add_kinds(get("b"), count, name)
             self._add_partitions(get("q"), count, name)
             self._add_places(body, key, count, name)
             self._add_statistics(get("e"), count, name)
@@ -119,6 +122,14 @@ class LogBuilder:
         if has_self:  # "this very version" means another column in every version: name it
             packed = encode_schema([_named(field, id) for field in decode_schema(packed, name)])
         return self._schemas.setdefault(packed, len(self._schemas))
+
+    def _add_kinds(self, kinds: list[int] | None, count: int, name: str) -> None:
+        if kinds is None:
+            self._kind += [ROWS] * count
+            return
+        if len(kinds) != count or not all(type(kind) is int and 0 <= kind < len(KINDS) for kind in kinds):
+            raise Corrupt(name, "kinds that this release does not know, or that do not match the chunks")
+        self._kind += kinds
 
     def _add_partitions(self, values: list[bytes] | None, count: int, name: str) -> None:
         if values is None:
@@ -195,6 +206,7 @@ class LogBuilder:
             nbytes=np.array(self._nbytes, np.uint64),
             partition=np.array(self._partition, np.uint32),
             chunk_schema=np.array(self._chunk_schema, np.uint32),
+            kind=np.array(self._kind, np.uint8),
             place_chunk=places[:, 0],
             place_segment=places[:, 1],
             place_group=places[:, 2],

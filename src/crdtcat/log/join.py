@@ -24,7 +24,7 @@ from crdtcat.log.log import NONE, Log
 from crdtcat.log.order import SEGMENT_COLUMNS, with_places_in_order, with_values_in_order, without_unused
 
 _VERSION_COLUMNS = ("operation", "schema", "time_min", "time_max", "key", "metadata", "clock", "ops")
-_CHUNK_COLUMNS = ("hash", "rows", "nbytes", "partition", "chunk_schema")
+_CHUNK_COLUMNS = ("hash", "rows", "nbytes", "partition", "chunk_schema", "kind")
 
 
 def join(first: Log, second: Log) -> Log:

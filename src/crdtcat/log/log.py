@@ -49,6 +49,7 @@ class Log:
         chunk_start: where each version's chunks begin; one longer than `ids`.
         hash: 32 bytes per chunk.
         rows, nbytes: per chunk.
+        kind: per chunk, what its rows are, see `crdtcat.format.kinds`.
         partition: per chunk, index into `partitions`, or NONE.
         chunk_schema: per chunk, index into `schemas`.
         place_chunk, place_segment, place_group: where chunks are stored.
@@ -73,6 +74,7 @@ class Log:
     nbytes: Array
     partition: Array
     chunk_schema: Array
+    kind: Array
     place_chunk: Array
     place_segment: Array
     place_group: Array
@@ -151,6 +153,7 @@ def empty_log() -> Log:
         nbytes=sizes,
         partition=none,
         chunk_schema=none,
+        kind=np.empty(0, np.uint8),
         place_chunk=none,
         place_segment=none,
         place_group=none,

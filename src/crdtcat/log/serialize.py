@@ -27,6 +27,7 @@ from blake3 import blake3
 
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import HEADER_BYTES, seal, unseal
+from crdtcat.format.kinds import KINDS
 from crdtcat.format.sections import decode_sections, encode_sections
 from crdtcat.format.version import OPERATIONS, as_bytes, pack, require_features, unpack
 from crdtcat.limits import BUNDLE_FILE_BYTES_MAX
@@ -44,6 +45,7 @@ _FIXED = {
     "nbytes": "<u8",
     "partition": "<u4",
     "chunk_schema": "<u4",
+    "kind": "<u1",
     "place_chunk": "<u4",
     "place_segment": "<u4",
     "place_group": "<u4",
@@ -134,6 +136,7 @@ def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
         require_features(meta.get("!"), name)
         if meta["l"] != folder:
             raise Corrupt(name, f"belongs to {meta['l']}, not to {folder}")
+        columns.setdefault("kind", np.zeros(len(columns["rows"]), np.uint8))  # before there were others
         fixed: dict[str, Any] = {title: columns[title] for title in _FIXED}
         listed = [(str(column), str(domain)) for column, domain in meta["statistics"]]
         log = Log(
@@ -168,7 +171,8 @@ def _check(log: Log, name: str) -> None:
             for title in ("operation", "schema", "time_min", "time_max", *_BLOBS)
         ),
         "chunk columns of different lengths": any(
-            len(getattr(log, title)) != chunks for title in ("rows", "nbytes", "partition", "chunk_schema")
+            len(getattr(log, title)) != chunks
+            for title in ("rows", "nbytes", "partition", "chunk_schema", "kind")
         ),
         "hashes that are not 32 bytes": log.hash.shape != (chunks, 32)
         or log.segment_digest.shape != (segments, 32),
@@ -184,6 +188,7 @@ def _check(log: Log, name: str) -> None:
         == len(log.place_group),
         "places out of range": _beyond(log.place_chunk, chunks) or _beyond(log.place_segment, segments),
         "an unknown operation": _beyond(log.operation, len(OPERATIONS)),
+        "an unknown kind of chunk": _beyond(log.kind, len(KINDS)),
         "a schema out of range": _beyond(log.schema, len(log.schemas), allow_none=True),
         "a chunk's schema out of range": _beyond(log.chunk_schema, len(log.schemas)),
         "a partition out of range": _beyond(log.partition, len(log.partitions), allow_none=True),

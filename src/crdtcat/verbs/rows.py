@@ -17,7 +17,8 @@ import pyarrow.types as pt
 from crdtcat import limits
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded, SchemaMismatch
-from crdtcat.format.ops import ColumnId, KeyedTag, Ops
+from crdtcat.format.ops import ColumnId, Ops
+from crdtcat.format.row_ids import KeyedTag
 from crdtcat.format.sections import Array
 from crdtcat.format.version import pack, unpack
 from crdtcat.head import Head, Version
