@@ -69,6 +69,7 @@ def test_nobody_imports_downward() -> None:
 FORBIDDEN: dict[str, tuple[str, ...]] = {
     "clock": ("pyarrow", "numpy", "fsspec"),
     "lattice": ("pyarrow", "numpy", "fsspec"),
+    "intervals": ("pyarrow", "fsspec"),
     "format": ("fsspec", "s3fs", "crdtcat.store"),
     "protocol": ("fsspec", "s3fs", "crdtcat.store", "time", "random", "secrets"),
     "log": ("fsspec", "s3fs", "crdtcat.store"),

@@ -1,0 +1,73 @@
+"""An interval of any ordered values: numbers, text, bytes, times; each end open, closed or without bound.
+
+It stands for values of a dense order: `(1, 2)` of integers counts as not empty, though no integer is in it.
+That errs towards overlap, never away from it. No I/O, no Arrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from crdtcat.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """All values between two ends.
+
+    Args:
+        low: the lower end; None: without bound.
+        high: the upper end; None: without bound.
+        low_open: the lower end itself is outside.
+        high_open: the upper end itself is outside.
+
+    Raises:
+        InvalidArgument: nothing can lie between the ends, or they do not compare (as NaN does not).
+    """
+
+    low: Any = None
+    high: Any = None
+    low_open: bool = False
+    high_open: bool = False
+
+    def __post_init__(self) -> None:
+        for end in (self.low, self.high):
+            if end is not None and not end == end:  # noqa: PLR0124 - not a number
+                raise InvalidArgument(f"{end!r} has no place in an order")
+        if self.low is None or self.high is None:
+            return
+        try:
+            empty = not self.low <= self.high
+        except TypeError as error:
+            raise InvalidArgument(f"{self.low!r} and {self.high!r} do not compare") from error
+        if empty or (self.low == self.high and (self.low_open or self.high_open)):
+            raise InvalidArgument(f"nothing lies in {self}")
+
+    @classmethod
+    def point(cls, value: Any) -> Interval:
+        """The interval of one value."""
+        return cls(value, value)
+
+    def __str__(self) -> str:
+        low = "(-inf" if self.low is None else f"{'(' if self.low_open else '['}{self.low!r}"
+        high = "inf)" if self.high is None else f"{self.high!r}{')' if self.high_open else ']'}"
+        return f"{low}, {high}"
+
+    def contains(self, value: Any) -> bool:
+        """Whether a value lies between the ends."""
+        above = self.low is None or (value > self.low if self.low_open else value >= self.low)
+        return bool(
+            above and (self.high is None or (value < self.high if self.high_open else value <= self.high))
+        )
+
+    def overlaps(self, other: Interval) -> bool:
+        """Whether they have a value in common, in a dense order."""
+        return _reaches(self, other) and _reaches(other, self)
+
+
+def _reaches(low: Interval, high: Interval) -> bool:
+    """Whether `low` begins before `high` ends."""
+    if low.low is None or high.high is None:
+        return True
+    return bool(low.low < high.high if low.low_open or high.high_open else low.low <= high.high)
