@@ -31,6 +31,7 @@ from crdtcat.store import Missing, Store, open_store
 from crdtcat.table import Table
 from crdtcat.verbs import rows
 from crdtcat.verbs.travel import At
+from crdtcat.writing.copies import new_origin
 
 
 class Catalog:
@@ -58,6 +59,7 @@ class Catalog:
         self.options = make_options(**options)
         self._tables: dict[str, Table] = {}
         self._checked = False
+        self._origin, self._copied = new_origin(), False
         self._start()
 
     def _start(self) -> None:
@@ -69,6 +71,7 @@ class Catalog:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._copied = True
         self._start()
 
     @property
@@ -235,7 +238,14 @@ class Catalog:
 
     def _handle(self, name: str, settings: Settings) -> Table:
         session = Session(
-            self.store, name, branch=MAIN, settings=settings, options=self.options, clock=self._clock
+            self.store,
+            name,
+            branch=MAIN,
+            settings=settings,
+            options=self.options,
+            clock=self._clock,
+            origin=self._origin,
+            copied=self._copied,
         )
         return Table(session)
 

@@ -2,7 +2,8 @@
 
 It holds the store, the settings, the state merged so far, and the writer. Verbs are functions over a
 session; nothing else in the library keeps mutable state about a table. Thread-safe; picklable (a copy
-carries the settings and what is known of the columns, and starts with no state and a writer of its own).
+carries the settings and what is known of the columns, and starts with no state and a writer that belongs to
+its process: see `crdtcat.writing.copies`).
 
 Reads are monotonic: a refresh only ever adds versions. A handle reads its own writes: it lists after them.
 """
@@ -28,6 +29,7 @@ from crdtcat.log import State, Summary
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
 from crdtcat.store import Store
+from crdtcat.writing.copies import new_origin, shared_writer
 from crdtcat.writing.fit import Fit, Known, known_from_head, known_from_settings
 from crdtcat.writing.writer import Writer
 
@@ -42,6 +44,8 @@ class Session:
         settings: the table's settings.
         options: the handle's options.
         clock: the process's hybrid clock.
+        origin: names the catalog handle this one comes from; copies of one origin share a writer.
+        copied: whether that catalog handle is a copy itself.
     """
 
     def __init__(
@@ -53,17 +57,24 @@ class Session:
         settings: Settings,
         options: Options,
         clock: HybridClock,
+        origin: bytes | None = None,
+        copied: bool = False,
     ) -> None:
         self.store, self.table, self.branch = store, table, branch
         self.settings, self.options = settings, options
+        self.origin = origin or new_origin()
         self.folder = log_folder(table, branch, settings.incarnation)
         self.known: Known | None = known_from_settings(settings)
         self.dropped = False
-        self._start(clock)
+        self._start(None if copied else clock)
 
-    def _start(self, clock: HybridClock) -> None:
-        self.clock = clock
-        self.writer = Writer(self.folder, clock, self.options.max_clock_skew_seconds * 1000)
+    def _start(self, clock: HybridClock | None) -> None:
+        """Without a clock it is a copy, and takes the clock and writer that this process has for such."""
+        max_skew_ms = self.options.max_clock_skew_seconds * 1000
+        if clock is None:
+            self.clock, self.writer = shared_writer(self.origin, self.folder, max_skew_ms)
+        else:
+            self.clock, self.writer = clock, Writer(self.folder, clock, max_skew_ms)
         self._lock = ForkSafeLock()
         self._state = State(self.folder)
         self._head: Head | None = None
@@ -76,7 +87,7 @@ class Session:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start(HybridClock())
+        self._start(None)
 
     @property
     def state(self) -> State:

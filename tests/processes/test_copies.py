@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -117,10 +118,36 @@ def test_a_pickled_handle_is_another_writer_and_knows_the_columns(table: Table) 
         copy.append([{"unknown": 1}])
 
 
-def _work(given: tuple[Table, int]) -> tuple[int, int]:
+def test_copies_in_one_process_are_one_writer(table: Table) -> None:
+    """A worker takes many tasks, each with a copy of one handle: the table gets one writer, not one each."""
+    catalog = Catalog(table._session.store.url, upkeep=False)
+    copies = [pickle.loads(pickle.dumps(catalog)) for _ in range(3)]
+    ids = [copy.commit("t", rows(number, 0)).id for number, copy in enumerate(copies)]
+    handle = pickle.loads(pickle.dumps(copies[0].table("t")))  # a copy of a copy, and of a table
+    ids.append(handle.append(rows(3, 0)).id)
+    assert len({id.writer for id in ids}) == 1
+    assert [id.seq for id in ids] == [1, 2, 3, 4]
+    assert sorted(ids) == ids
+    assert catalog.commit("t", rows(4, 0)).id.writer != ids[0].writer
+    assert commits_found(catalog) == {number: {0} for number in range(5)}
+
+
+def test_a_catalog_made_again_gets_writers_of_its_own(tmp_path: Path) -> None:
+    """A worker lives on while a catalog is deleted and made again: no number may start in the middle."""
+    url = str(tmp_path / "lake")
+    for _ in range(2):
+        original = Catalog(url, upkeep=False)
+        original.create_table("t", SCHEMA)
+        for number in range(2):
+            assert pickle.loads(pickle.dumps(original)).commit("t", rows(0, number)).id.seq == number + 1
+        assert original.table("t").head().version == 2
+        shutil.rmtree(url)
+
+
+def _work(given: tuple[Table, int]) -> tuple[int, int, int]:
     table, number = given
     version = table.append(rows(number, 0))
-    return version.id.writer, version.id.seq
+    return os.getpid(), version.id.writer, version.id.seq
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
@@ -128,8 +155,12 @@ def test_multiprocessing_pool(table: Table, method: str) -> None:
     table.append(rows(-1, 0))
     with multiprocessing.get_context(method).Pool(2) as pool:
         ids = pool.map(_work, [(table, number) for number in range(6)])
-    assert len({writer for writer, _ in ids}) == 6  # every task unpickled a copy of its own
-    assert {seq for _, seq in ids} == {1}
+    writers = {process: writer for process, writer, _ in ids}
+    assert len({writer for _, writer, _ in ids}) == len(writers)  # one writer for each process
+    for process in writers:
+        assert sorted(seq for pid, _, seq in ids if pid == process) == list(
+            range(1, 1 + sum(pid == process for pid, _, _ in ids))
+        )
     assert table.head().version == 7
 
 

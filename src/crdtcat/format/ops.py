@@ -46,6 +46,14 @@ class ColumnId:
     name: str
     birth: VersionId = ROOT
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """`SELF` is known by its identity, which a pickle would lose."""
+        return _unpickled, (self.name, None if self.birth is SELF else self.birth)
+
+
+def _unpickled(name: str, birth: VersionId | None) -> ColumnId:
+    return ColumnId(name, SELF if birth is None else birth)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class DefinitionId:

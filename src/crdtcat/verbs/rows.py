@@ -21,12 +21,12 @@ from crdtcat.format.ops import ColumnId, Ops
 from crdtcat.format.row_ids import KeyedTag
 from crdtcat.format.sections import Array
 from crdtcat.format.version import pack, unpack
-from crdtcat.head import Head, Version
-from crdtcat.protocol import Put
+from crdtcat.head import Head, Snapshot, Version
 from crdtcat.session import Session
 from crdtcat.verbs.scope import partition_scope
 from crdtcat.writing.fit import Fit, conform, fit
 from crdtcat.writing.incoming import Incoming
+from crdtcat.writing.part import Staging
 from crdtcat.writing.stage import Stager
 
 
@@ -129,16 +129,18 @@ def plan_rows(session: Session, incoming: pa.Schema, *, evolve: bool) -> Fit:
 
 def new_stager(session: Session, plan: Fit) -> Stager:
     """A stager for one commit."""
+    return staging_of(session, plan).stager()
+
+
+def staging_of(session: Session, plan: Fit, *, replaces: Snapshot | None = None) -> Staging:
+    """How rows of one commit are staged, here or elsewhere."""
     partitioning = partitioning_of(session)
     missing = [field.column for field in partitioning.fields if field.column not in plan.schema.names]
     if missing:
         raise SchemaMismatch(f"the rows lack {missing}, by which table {session.table!r} is partitioned")
     partitioning.validate(plan.schema)
-
-    def put(full: Put) -> None:
-        session.store.put(full.name, full.data)
-
-    return Stager(plan, partitioning, session.options, time_column=_time_column(session, plan), put=put)
+    time_column = _time_column(session, plan)
+    return Staging(session.store, plan, session.settings.partition_by, session.options, time_column, replaces)
 
 
 def partitioning_of(session: Session) -> Partitioning:

@@ -1,0 +1,98 @@
+"""One commit staged by many processes: plan it, let them stage, publish what they staged.
+
+Nothing of it is visible before the one version at the end, and all of it is then. An overwrite replaces what
+was there when it was planned: rows that others add while workers stage survive it, as they survive any
+overwrite that had not seen them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from crdtcat.chunks.partitions import parse_partitioning
+from crdtcat.errors import InvalidArgument, SchemaMismatch
+from crdtcat.format.ops import Ops
+from crdtcat.head import Version
+from crdtcat.options import Options
+from crdtcat.session import Session
+from crdtcat.store import Store
+from crdtcat.verbs.rows import check_commit, learn, plan_rows, removals, staging_of
+from crdtcat.verbs.travel import head_at
+from crdtcat.writing.fit import fit
+from crdtcat.writing.part import Part, Staging, join_parts
+
+
+def plan_parts(
+    session: Session, incoming: pa.Schema, *, evolve: bool = False, overwrite: bool = False
+) -> Staging:
+    """How rows of one schema are staged for one commit to a table.
+
+    Loads a fresh head (its cost), so that what does not fit is refused here, before workers start.
+
+    Raises:
+        SchemaMismatch, UnsupportedType, InvalidName: the rows do not go into the table.
+    """
+    head = session.head()
+    plan = plan_rows(session, incoming, evolve=evolve)
+    return staging_of(session, plan, replaces=head.snapshot if overwrite else None)
+
+
+def plan_new(store: Store, options: Options, incoming: pa.Schema, partition_by: Sequence[str]) -> Staging:
+    """As `plan_parts`, for a table that is created only when its first rows are committed. No request."""
+    plan = fit(incoming, None, evolve=False)
+    partitioning = parse_partitioning(partition_by)
+    missing = [item.column for item in partitioning.fields if item.column not in incoming.names]
+    if missing:
+        raise SchemaMismatch(f"the rows lack {missing}, by which the table shall be partitioned")
+    partitioning.validate(plan.schema)
+    time_column = next((item.name for item in plan.schema if pa.types.is_timestamp(item.type)), None)
+    return Staging(store, plan, tuple(map(str, partitioning.fields)), options, time_column)
+
+
+def commit_parts(
+    session: Session,
+    staging: Staging,
+    parts: Sequence[Part],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    key: str | None = None,
+) -> Version:
+    """Publish everything that was staged as one version, chunks in the order of `parts`.
+
+    1 PUT, or 2 where inlined rows are too many together; an overwrite loads the head it was planned with.
+
+    Raises:
+        InvalidArgument: parts of another staging, or a table partitioned in another way.
+        Expired, NotFound: the snapshot an overwrite replaces is gone.
+        CommitError, StoreError: as any commit.
+    """
+    check_commit(metadata, key)
+    if staging.partition_by != session.settings.partition_by:
+        raise InvalidArgument(
+            f"the rows were staged for a table partitioned by {list(staging.partition_by)}, and "
+            f"{session.table!r} is partitioned by {list(session.settings.partition_by)}"
+        )
+    joined = join_parts(staging, parts)
+    ops = Ops(definitions=staging.fit.definitions)
+    seen = None
+    if staging.replaces is not None:
+        seen = head_at(session, staging.replaces)
+        ops = Ops(
+            definitions=staging.fit.definitions,
+            is_overwrite=True,
+            scope=None,
+            **removals(seen, seen.live),
+        )
+    version = session.commit(
+        "append" if seen is None else "overwrite",
+        body={**joined.body, "x": ops.encode()},
+        puts=joined.puts,
+        metadata=metadata,
+        key=key,
+        seen=seen,
+    )
+    learn(session, staging.fit, version)
+    return version
