@@ -12,7 +12,8 @@ same table. See `Catalog` and `Table`, and `crdtcat.errors` for everything that 
 
 from crdtcat.catalog import Catalog
 from crdtcat.clock import VersionId
-from crdtcat.head import Chunk, Conflict, Head, Snapshot, Version
+from crdtcat.head import Chunk, Conflict, Diff, Head, Snapshot, Version, check_proof, check_rows
+from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
 from crdtcat.table import Table
 
@@ -22,11 +23,15 @@ __all__ = [
     "Catalog",
     "Chunk",
     "Conflict",
+    "Diff",
     "Head",
+    "Proof",
     "Scan",
     "Snapshot",
     "Table",
     "Version",
     "VersionId",
     "__version__",
+    "check_proof",
+    "check_rows",
 ]

@@ -26,6 +26,7 @@ from crdtcat.head.version import time_range
 from crdtcat.incarnations import current_settings
 from crdtcat.locks import ForkSafeLock
 from crdtcat.log import State, Summary
+from crdtcat.merkle import Tree
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
 from crdtcat.store import Store
@@ -78,11 +79,12 @@ class Session:
         self._lock = ForkSafeLock()
         self._state = State(self.folder)
         self._head: Head | None = None
+        self._tree: Tree | None = None
         self.summaries: dict[str, Summary] = {}
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        left_behind = ("clock", "writer", "_lock", "_state", "_head", "last_fit", "summaries")
+        left_behind = ("clock", "writer", "_lock", "_state", "_head", "_tree", "last_fit", "summaries")
         return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -123,6 +125,8 @@ class Session:
             return
         if len(state.log):  # first, so that whatever interrupts us no commit sorts before what it saw
             self.clock.observe(int(state.log.id_fields["hlc"].max()))
+        if self._head is not None:
+            self._tree = self._head.tree_at_hand
         self._state, self._head = state, None
 
     def check_not_dropped(self, listed: Sequence[str]) -> None:
@@ -152,7 +156,7 @@ class Session:
             self.refresh()
         with self._lock():
             if self._head is None:
-                self._head = Head(self.table, self._state.log, self.settings)
+                self._head = Head(self.table, self._state.log, self.settings, before=self._tree)
                 self.known = known_from_head(self._head.columns) or self.known
             return self._head
 

@@ -9,8 +9,19 @@ import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache
 from crdtcat.errors import NoSnapshots
-from crdtcat.head import Conflict, Head, History, Snapshot, Version
+from crdtcat.head import (
+    Chunk,
+    Conflict,
+    Diff,
+    Head,
+    History,
+    Snapshot,
+    Version,
+    diff_heads,
+    prove_chunk,
+)
 from crdtcat.maintenance import CheckpointResult, CollectResult, checkpoint, collect_log, upkeep
+from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
 from crdtcat.session import Session
 from crdtcat.verbs import columns as column_verbs
@@ -175,6 +186,21 @@ class Table:
     def conflicts(self, at: At | None = None) -> tuple[Conflict, ...]:
         """Concurrent writes that lost, and to whom."""
         return travel.head_at(self._session, at).conflicts
+
+    def diff(self, a: At, b: At | None = None) -> Diff:
+        """The chunks that differ between two snapshots, and how many rows they hold; `b` is now by default.
+
+        Requests: what `head` makes for each; no data is read. Time: both heads, then O(changes * log chunks).
+        """
+        return diff_heads(travel.head_at(self._session, a), travel.head_at(self._session, b))
+
+    def proof(self, chunk: Chunk | int | str, at: At | None = None) -> Proof:
+        """A proof that a chunk (one of `head.chunks`, its number or its hash) is in the table.
+
+        `crdtcat.check_proof(root_hash, chunk, proof)` checks it without catalog or store. Requests: what
+        `head` makes. Raises `NotFound`: no such chunk at that snapshot.
+        """
+        return prove_chunk(travel.head_at(self._session, at), chunk)
 
     # Names for snapshots, and going back to them.
 

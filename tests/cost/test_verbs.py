@@ -91,3 +91,13 @@ def test_restore_copies_no_data(place: Place) -> None:
     table.head()
     assert asked(catalog, lambda: table.restore(first.id)) == {"list": 2, "put": 1}
     assert table.read().equals(many())
+
+
+def test_diffs_and_proofs_read_no_data(place: Place) -> None:
+    catalog = place.open()
+    table = catalog.create_table("t", SCHEMA)
+    first = table.append(many())
+    table.append(many())
+    table.head()
+    assert asked(catalog, lambda: table.diff(first)) == {"list": 4}
+    assert asked(catalog, lambda: table.proof(0)) == {"list": 2}

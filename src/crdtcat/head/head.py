@@ -25,7 +25,7 @@ from crdtcat.head.snapshot import Snapshot, snapshot_id
 from crdtcat.head.version import History
 from crdtcat.lattice.gcounter import GCounter
 from crdtcat.log.log import Log
-from crdtcat.merkle import root_hash
+from crdtcat.merkle import Tree, make_leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,14 @@ class Head:
         table: the table's name, for messages.
         log: the versions.
         settings: the table's settings.
+        before: the tree of a head that this one follows, if there is one: what it shares is not hashed again.
     """
 
-    def __init__(self, table: str, log: Log, settings: Settings) -> None:
+    def __init__(self, table: str, log: Log, settings: Settings, *, before: Tree | None = None) -> None:
         self.table = table
         self.log = log
         self.settings = settings
+        self._before = before
 
     @cached_property
     def folded(self) -> Folded:
@@ -156,9 +158,22 @@ class Head:
         return Chunks(self.log, self.live)
 
     @cached_property
+    def tree(self) -> Tree:
+        """The Merkle tree over the live chunks. O(chunks); hashes only what the head before did not have."""
+        leaves = make_leaves(self.log.hash[self.live], self.log.rows[self.live])
+        before, self._before = self._before, None
+        return Tree.build(leaves) if before is None else before.following(leaves)
+
+    @property
+    def tree_at_hand(self) -> Tree | None:
+        """The tree if it has been worked out, or that of a head before."""
+        found: Tree | None = self.__dict__.get("tree", self._before)
+        return found
+
+    @property
     def root_hash(self) -> str:
         """Root of the Merkle tree over the live chunks: equal for equal rows in equal chunks."""
-        return root_hash(self.log.hash[self.live], self.log.rows[self.live])
+        return self.tree.root_hash
 
     @cached_property
     def commits(self) -> GCounter[int]:
