@@ -67,8 +67,8 @@ def test_all_names_what_is_there() -> None:
 def test_the_names_scripts_rely_on() -> None:
     verbs = "append overwrite stream scan read head history conflicts tag tags delete_tag restore add_column"
     more = (
-        "drop_column rename_column widen_column reorder_columns set_properties checkpoint collect schema name "
-        "diff proof"
+        "drop_column rename_column widen_column reorder_columns set_properties checkpoint collect schema "
+        "name diff proof"
     )
     assert all(hasattr(crdtcat.Table, verb) for verb in f"{verbs} {more} properties partition_by".split())
     assert all(

@@ -172,7 +172,7 @@ def test_chunks_that_are_not_there(tmp_path: Any) -> None:
         with pytest.raises(InvalidArgument, match="chunk"):
             table.proof(wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match=r"pyarrow\.Table"):
-        check_rows(gone, [1])  # type: ignore[arg-type]
+        check_rows(gone, [1])
 
 
 def test_a_tree_of_one_leaf_and_its_proof() -> None:

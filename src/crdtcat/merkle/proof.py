@@ -96,8 +96,8 @@ class Proof:
         try:
             content = json.loads(text)
             path = [[bytes.fromhex(side) for side in level] for level in content["path"]]
-            hashes = (bytes.fromhex(content[name]) for name in ("chunk", "changes"))
-            return _made(content["format"], *hashes, content["rows"], path)
+            chunk, changes = (bytes.fromhex(content[name]) for name in ("chunk", "changes"))
+            return _made(content["format"], chunk, changes, content["rows"], path)
         except (ValueError, TypeError, KeyError) as error:
             raise _refused(error) from error
 
