@@ -67,6 +67,7 @@ class Session:
         self.folder = log_folder(table, branch, settings.incarnation)
         self.known: Known | None = known_from_settings(settings)
         self.dropped = False
+        self.marked = False
         self._start(None if copied else clock)
 
     def _start(self, clock: HybridClock | None) -> None:
@@ -97,8 +98,8 @@ class Session:
         return self._state
 
     def refresh(self) -> Reader[State]:
-        """Merge what is new. One LIST page per 1,000 files of `transactions/` and of the log, and one GET per
-        new file that no bundle covers.
+        """Merge what is new. One LIST page per 1,000 files of the log, and one GET per new file that no
+        bundle covers. A table that took part in a transaction: as many more for `transactions/`.
 
         Raises:
             NotFound: the table was dropped.
@@ -110,6 +111,7 @@ class Session:
                 self._state,
                 ordered=self.store.lists_in_order,
                 grace_ms=int(self.options.grace_seconds * 1000),
+                marked=self.marked,
             )
             try:
                 reader = run(first, self.store)
@@ -117,6 +119,7 @@ class Session:
                 self.check_not_dropped([item.name for item in self.store.list(self.folder)])
                 raise
             self.check_not_dropped([item.name for item in reader.listing])
+            self.marked = reader.marked
             self._advance(reader.state)
             return reader
 

@@ -161,8 +161,8 @@ class Table:
     def head(self, at: At | None = None) -> Head:
         """The table as it is now, or as it was.
 
-        Requests: one LIST page per 1,000 files of the log and of `transactions/`, one GET per new file that
-        no bundle covers. Raises `NoSnapshots` where nothing was ever committed.
+        Requests: one LIST page per 1,000 files of the log (and of `transactions/`, if the table took part in
+        one), one GET per new file that no bundle covers. Raises `NoSnapshots` where there is no commit yet.
         """
         head = travel.head_at(self._session, at)
         if not len(head.log):

@@ -137,7 +137,7 @@ def test_inlined_rows_came_with_the_head(place: Place) -> None:
 
 def test_count_reads_no_data(place: Place) -> None:
     catalog, table = _table(place)
-    assert asked(catalog, lambda: table.scan().count()) == {"list": 2}
+    assert asked(catalog, lambda: table.scan().count()) == {"list": 1}
     scan = table.scan(filter="n >= 500 and n < 2500")  # whole chunks: statistics decide all of them
     assert asked(catalog, scan.count) == {}
     assert scan.count() == 2000
@@ -169,7 +169,7 @@ def test_time_travel_reads_data_only_of_then(place: Place) -> None:
         found = table.read(["n"], at=first)
     assert found.num_rows == 2000
     expected, requests = _expected_bytes(table, ["n"], _groups(table, range(2000)))
-    assert cost.requests == {"list": 2, "get": requests}
+    assert cost.requests == {"list": 1, "get": requests}
     assert cost.bytes_in == expected
 
 

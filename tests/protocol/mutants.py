@@ -27,8 +27,8 @@ def _seen(reader: Any, page: Listed) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class TableFirstReader(Reader[State]):
-    """Lists the table's folder, then `transactions/`."""
+class FolderOnceReader(Reader[State]):
+    """Lists the table's folder, then, where it has the mark, `transactions/`, and not the folder again."""
 
     def _listed(self, page: Listed) -> Any:
         step = _seen(self, page)
@@ -38,12 +38,16 @@ class TableFirstReader(Reader[State]):
             return replace(step, prefix=TRANSACTIONS, after="")
         return replace(step, prefix="", after="")._fetch()
 
-    def _again(self) -> Any:
-        return replace(Reader._again(self), prefix=self.folder)
 
+@dataclass(frozen=True, slots=True)
+class MarksAreNothingReader(Reader[State]):
+    """Lists the table's folder only, mark or none."""
 
-def table_first(folder: str, state: State) -> TableFirstReader:
-    return TableFirstReader(folder, state, prefix=folder)
+    def _listed(self, page: Listed) -> Any:
+        step = _seen(self, page)
+        if page.after is not None:
+            return replace(step, after=page.after)
+        return replace(step, prefix="", after="")._fetch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +160,17 @@ def hasty(*, deletes_first: bool) -> Any:
         return None if publish is None else HastyBundler(publish, names, deletes_first)
 
     return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Deletes files, whatever they are."""
+
+    names: tuple[str, ...]
+
+    @property
+    def wants(self) -> tuple[Request, ...]:
+        return (Delete(self.names),) if self.names else ()
+
+    def take(self, _: Sequence[Any]) -> Deletion:
+        return Deletion(())

@@ -24,12 +24,15 @@ from crdtcat.protocol import (
     bundle_rank,
     is_bundle,
     is_version,
+    mark_name,
     version_name,
 )
 from crdtcat.testing.scheduler import Actor, Stage
 
 FOLDER = "tables/t/main/"
 OTHER = "tables/other/main/"
+MARK = (mark_name(FOLDER), b"")
+MARKS = {mark_name(FOLDER): b"", mark_name(OTHER): b""}
 
 
 def version(hlc: int, writer: int = 1, seq: int = 1, **more: Any) -> tuple[str, bytes]:

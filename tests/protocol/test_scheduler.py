@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,6 +15,8 @@ from crdtcat.testing.scheduler import Actor, explore
 from tests.protocol import mutants
 from tests.protocol.scenes import (
     FOLDER,
+    MARK,
+    MARKS,
     OTHER,
     bundle,
     bundle_versions,
@@ -45,11 +48,19 @@ SEGMENT, WITH_ROWS = version_with_segment(4, 4)
 STATE = State(FOLDER).joined([V1, V2])
 FIRST = bundle(STATE, [], 1)
 T1 = transaction(5, 5, FOLDER, OTHER)
+ONLY_TRANSACTION = transaction(5, 5, FOLDER)
+AFTER_TRANSACTION = version(6, 6, 1, c={5: 1})
 
 
 def first_then_second(name: str) -> Actor:
     """Two commits of one writer; the clock of the first is what the second must not be seen without."""
     return writer(name, version(6, 6, 1), version(8, 6, 2))
+
+
+def transacting(name: str = "transaction", *then: tuple[str, bytes]) -> Actor:
+    """A table's first transaction: the mark, then the file; then whatever else that writer commits."""
+    first = Publish((Put(*MARK), Put(*ONLY_TRANSACTION)))
+    return Actor(name, first, writer(name, ONLY_TRANSACTION, *then).stages)
 
 
 def with_rows(name: str = "writer") -> Actor:
@@ -73,8 +84,18 @@ RIGHT: dict[str, Callable[[], Scene]] = {
     "two collectors": lambda: Scene(
         [collector("c1"), collector("c2"), reader()], dict([V1, V2, FIRST, bundle(STATE, [FIRST[0]], 2)])
     ),
-    "a transaction over two tables": lambda: Scene([reader(), upkeep()], dict([V1, T1])),
-    "a transaction, read from the other table": lambda: Scene([upkeep()], dict([V1, T1]), folder=OTHER),
+    "a transaction over two tables": lambda: Scene([reader(), upkeep()], dict([V1, T1]) | MARKS),
+    "a transaction, read from the other table": lambda: Scene(
+        [upkeep()], dict([V1, T1]) | MARKS, folder=OTHER
+    ),
+    "a first transaction": lambda: Scene([reader(), transacting()], dict([V1, V2])),
+    "a first transaction, lost answers": lambda: Scene([reader(), transacting()], dict([V1]), faults=2),
+    "a first transaction, then a version that saw it": lambda: Scene(
+        [reader(), transacting("w", AFTER_TRANSACTION)], BETWEEN
+    ),
+    "a first transaction, bundled and collected": lambda: Scene(
+        [reader(), transacting(), upkeep(kind=mutants.AnyPlaceCollector)], dict([V1])
+    ),
 }
 
 
@@ -102,7 +123,6 @@ def test_the_protocol_holds_in_larger_scopes(actors: Callable[[], Any]) -> None:
     assert found.problem is None, str(found)
 
 
-ONLY_TRANSACTION = transaction(5, 5, FOLDER)
 SECOND = bundle(STATE, [], 2)
 # A bundle between those two by name, so that a page can end there.
 FILLER = next(
@@ -111,15 +131,37 @@ FILLER = next(
     if (found := bundle(State(FOLDER).joined([V3]), [f"{salt}"], 1))[0] > FIRST[0]
 )
 WRONG: dict[str, tuple[Callable[[], Scene], str]] = {
-    "the table's folder listed before transactions": (
+    "the folder not listed again after transactions": (
         lambda: Scene(
-            [reader(kind=mutants.table_first), upkeep(kind=mutants.AnyPlaceCollector)],
-            dict([V1, ONLY_TRANSACTION]),
+            [reader(kind=mutants.FolderOnceReader), upkeep(kind=mutants.AnyPlaceCollector)],
+            dict([V1, ONLY_TRANSACTION, MARK]),
         ),
         "a reader misses",
     ),
+    "marks passed over": (
+        lambda: Scene([reader(kind=mutants.MarksAreNothingReader), transacting()], dict([V1])),
+        "a reader misses",
+    ),
+    "the mark stored after the transaction": (
+        lambda: Scene(
+            [
+                reader(),
+                Actor(
+                    "transaction",
+                    Publish((Put(*ONLY_TRANSACTION),)),
+                    (lambda _: Publish((Put(*MARK),)),),
+                ),
+            ],
+            dict([V1]),
+        ),
+        "misses what was acknowledged",
+    ),
+    "the mark collected": (
+        lambda: Scene([Actor("tidy", mutants.Deletion((MARK[0],)))], dict([V1, ONLY_TRANSACTION, MARK])),
+        "a cold read misses",
+    ),
     "bundles listed before versions": (
-        lambda: Scene([reader(kind=mutants.BundlesFirstReader), upkeep()], TWO),
+        lambda: Scene([reader(kind=partial(mutants.BundlesFirstReader, marked=True)), upkeep()], TWO),
         "a reader misses",
     ),
     "a vanished file is skipped": (
@@ -142,7 +184,7 @@ WRONG: dict[str, tuple[Callable[[], Scene], str]] = {
         "a reader misses",
     ),
     "a transaction collected for one table": (
-        lambda: Scene([upkeep(kind=mutants.AnyPlaceCollector)], dict([V1, T1]), folder=OTHER),
+        lambda: Scene([upkeep(kind=mutants.AnyPlaceCollector)], dict([V1, T1]) | MARKS, folder=OTHER),
         "a cold read misses",
     ),
     "deleted without reading the bundle back": (
@@ -172,7 +214,7 @@ def test_the_search_exposes_wrong_variants(name: str) -> None:
 
 def test_the_right_reader_copes_with_what_exposes_the_wrong_ones() -> None:
     collecting = upkeep(kind=mutants.AnyPlaceCollector)  # the only table: its transactions may go
-    found = explore([reader(), collecting], dict([V1, ONLY_TRANSACTION]), FOLDER)
+    found = explore([reader(), collecting], dict([V1, ONLY_TRANSACTION, MARK]), FOLDER)
     assert found.problem is None, str(found)
 
 

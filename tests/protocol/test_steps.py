@@ -25,7 +25,7 @@ from crdtcat.protocol import (
 )
 from crdtcat.protocol.publish import TRIES
 from crdtcat.protocol.reader import PASSES_MAX
-from tests.protocol.scenes import FOLDER, OTHER, bundle, transaction, version
+from tests.protocol.scenes import FOLDER, MARK, OTHER, bundle, transaction, version
 
 SEGMENT, VERSION = Put("data/aa/s", b"rows"), Put("v", b"version")
 UNCLEAR = Stored(clear=False)
@@ -104,16 +104,28 @@ def test_a_version_that_others_had_seen_must_be_there() -> None:
 
 
 def test_a_transaction_for_another_table_is_fetched_once() -> None:
-    objects = dict([transaction(1, 1, OTHER), version(2, 2)])
+    objects = dict([transaction(1, 1, OTHER), version(2, 2), MARK])
     done = read(Reader(FOLDER, State(FOLDER)), objects)
     assert len(done.state.log) == 1
-    assert read(Reader(FOLDER, done.state), objects).state is done.state
+    assert read(Reader(FOLDER, done.state, marked=True), objects).state is done.state
     assert State(FOLDER, done.state.log) != done.state
+
+
+def test_transactions_are_listed_only_where_a_mark_says_so() -> None:
+    plain: Any = Reader(FOLDER, State(FOLDER))
+    assert plain.wants == (ListPage(FOLDER),)
+    assert plain.take([Listed((), None)]).wants == ()
+    found = plain.take([Listed((Object(MARK[0]),), None)])
+    assert (found.wants, found.marked, found.passes) == ((ListPage("transactions/"),), True, 1)
+    again = found.take([Listed((), None)])
+    assert again.wants == (ListPage(FOLDER),)
+    assert again.take([Listed((Object(MARK[0]),), None)]).wants == ()
+    assert Reader(FOLDER, State(FOLDER), marked=True).wants == (ListPage("transactions/"),)
 
 
 def test_a_slow_pass_over_an_unordered_listing_is_thrown_away() -> None:
     first = version(1, 1)
-    reader: Any = Reader(FOLDER, State(FOLDER), ordered=False, grace_ms=1000)
+    reader: Any = Reader(FOLDER, State(FOLDER), ordered=False, grace_ms=1000, marked=True)
     reader = reader.take([Listed((), None, 0)])
     reader = reader.take([Listed((Object(first[0]),), None, 501)])
     assert reader.wants == (ListPage("transactions/"),)
@@ -124,7 +136,7 @@ def test_replaced_bundles_are_not_fetched() -> None:
     one, two = version(1, 1), version(2, 2)
     small = bundle(State(FOLDER).joined([one]), [], 1)
     large = bundle(State(FOLDER).joined([one, two]), [small[0]], 2)
-    reader: Any = Reader(FOLDER, State(FOLDER)).take([Listed((), None)])
+    reader: Any = Reader(FOLDER, State(FOLDER))
     reader = reader.take([Listed((Object(one[0]), Object(small[0]), Object(large[0])), None)])
     assert reader.wants == (Get(large[0]),)
     assert reader.take([Got(large[1])]).wants == ()

@@ -7,7 +7,7 @@ every interleaving.
 """
 
 from crdtcat.protocol.collector import Collector
-from crdtcat.protocol.names import bundle_name, bundle_rank, is_bundle, is_version, version_name
+from crdtcat.protocol.names import bundle_name, bundle_rank, is_bundle, is_version, mark_name, version_name
 from crdtcat.protocol.publish import Outcome, Publish
 from crdtcat.protocol.reader import Reader
 from crdtcat.protocol.requests import (
@@ -44,5 +44,6 @@ __all__ = [
     "bundle_rank",
     "is_bundle",
     "is_version",
+    "mark_name",
     "version_name",
 ]

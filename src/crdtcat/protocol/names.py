@@ -27,6 +27,12 @@ def bundle_name(folder: str, rank: int, hash: bytes) -> str:
     return f"{folder}z{rank:08d}-{hash.hex()}.b"
 
 
+def mark_name(folder: str) -> str:
+    """The file in a log's folder that says: transactions may touch this log. Stored before the first that
+    does, and never deleted."""
+    return f"{folder}transacted"
+
+
 def last(name: str) -> str:
     """The part after the last slash."""
     return name.rsplit("/", 1)[-1]

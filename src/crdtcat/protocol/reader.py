@@ -6,6 +6,12 @@ durable before the deletion, so it is on a page still to be read (or was deleted
 later one). Bundles before versions, the table before transactions, or descending ranks each lose data;
 `tests/counterexamples` keeps the histories.
 
+A table that never took part in a transaction need not list `transactions/`. Whoever commits one stores a
+mark in every folder it touches, and waits for the answer, before the transaction itself. So a listing of the
+folder without the mark was begun before any transaction on the table was acknowledged, and is complete. One
+with the mark is thrown away: `transactions/` is listed, and the folder again, because a transaction may have
+moved from its file into a bundle in between. (Model: `Marks` in proofs/tla.)
+
 Three things send it back to listing, each bounded by `passes`:
 
 - a listed file that is gone when fetched (collected in the meantime): list again, never skip;
@@ -24,10 +30,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from crdtcat.errors import Corrupt, StoreUnavailable
-from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_bundle, is_version
+from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_bundle, is_version, mark_name
 from crdtcat.protocol.requests import Answer, Get, Got, Listed, ListPage, Object, Request
 
 PASSES_MAX: Final = 16  # a collector would have to outrun every one of them
+FIRST: Final = "?"  # the folder that a pass begins with, whichever that is
 FETCH_FILES: Final = 512  # version files asked for at once: bounds memory, keeps connections busy
 
 
@@ -63,6 +70,7 @@ class Reader(Generic[S]):
         state: what is known so far; the result once `wants` is empty.
         ordered: whether the store lists in order.
         grace_ms: the collectors' grace period, for stores that do not.
+        marked: whether the folder is known to have a mark; once it has one, it has it for ever.
         listing: objects seen in the current pass.
         prefix: the folder being listed now; empty when listing is over.
         began_ms: the store's clock at the pass's first page.
@@ -77,8 +85,9 @@ class Reader(Generic[S]):
     state: S
     ordered: bool = True
     grace_ms: int = 600_000
+    marked: bool = False
     listing: tuple[Object, ...] = ()
-    prefix: str = TRANSACTIONS
+    prefix: str = FIRST
     after: str = ""
     began_ms: int | None = None
     now_ms: int = 0
@@ -86,6 +95,10 @@ class Reader(Generic[S]):
     passes: int = 1
     fetching: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.prefix == FIRST:
+            object.__setattr__(self, "prefix", TRANSACTIONS if self.marked else self.folder)
 
     @property
     def wants(self) -> tuple[Request, ...]:
@@ -125,6 +138,8 @@ class Reader(Generic[S]):
             return replace(step, after=page.after)
         if self.prefix == TRANSACTIONS:
             return replace(step, prefix=self.folder, after="")
+        if not self.marked and any(item.name == mark_name(self.folder) for item in step.listing):
+            return replace(self, marked=True, listing=(), prefix=FIRST, after="", began_ms=None)
         step = replace(step, prefix="", after="")
         if not self.ordered and 2 * (page.now_ms - began) > self.grace_ms:
             return step._again()
@@ -162,7 +177,7 @@ class Reader(Generic[S]):
         return replace(
             self,
             listing=(),
-            prefix=TRANSACTIONS,
+            prefix=FIRST,
             after="",
             began_ms=None,
             fetching=(),
