@@ -30,6 +30,7 @@ from crdtcat.session import Session
 from crdtcat.store import Missing, Store, open_store
 from crdtcat.table import Table
 from crdtcat.verbs import rows
+from crdtcat.verbs.branches import end_all
 from crdtcat.verbs.travel import At
 from crdtcat.writing.copies import new_origin
 
@@ -92,8 +93,11 @@ class Catalog:
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
         evolve: bool = False,
+        branch: str = MAIN,
     ) -> Version:
         """Append rows to a table, creating it if it is not there. See `Table.append` for options and cost.
+
+        A branch is not created: `Table.branch` does that.
 
         A table that is created here has no declared columns: they are what its rows bring. Each program is
         then checked against what it knows itself, so one that writes another type to the same column is not
@@ -101,8 +105,10 @@ class Catalog:
         declare the columns with `create_table`. Rows that cannot be stored create nothing.
         """
         try:
-            handle = self.table(table)
+            handle = self.table(table, branch)
         except NotFound:
+            if branch != MAIN:
+                raise
             data = rows.checked(data, metadata=metadata, key=key)
             handle = self.create_table(table, exist_ok=True)
         return handle.append(data, metadata=metadata, key=key, evolve=evolve)
@@ -114,17 +120,21 @@ class Catalog:
         filter: Any = None,
         *,
         at: At | None = None,
+        branch: str = MAIN,
     ) -> pa.Table:
         """All rows of a table, merged on read, as an Arrow table. See `Table.scan` for options and cost."""
-        return self.table(table).read(columns, filter, at=at)
+        return self.table(table, branch).read(columns, filter, at=at)
 
     # Tables.
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str, branch: str = MAIN) -> Table:
         """A handle on a table; the same one each time, until it learns that its table was dropped.
 
-        One GET the first time; two more if the table was dropped and created again. Raises `NotFound`.
+        One GET the first time; two more if the table was dropped and created again. A branch costs two more,
+        and two for each branch that it starts from in turn. Raises `NotFound`.
         """
+        if branch != MAIN:
+            return self.table(name)._on(branch)
         validate_table_name(name)
         with self._lock():
             if name not in self._tables or self._tables[name].dropped:
@@ -199,7 +209,8 @@ class Catalog:
 
         Handles open on it raise `NotFound` once they have listed its log again; commits they make blindly
         before that are lost with the table. Two PUTs, then its log is deleted (one LIST page and one DELETE
-        per 1,000 files). Its segments are garbage from then on. Raises `NotFound`.
+        per 1,000 files), and the logs of its branches, with one more LIST to find them and a PUT for each.
+        Its segments are garbage from then on. Raises `NotFound`.
         """
         validate_table_name(name)
         with self._lock():
@@ -208,6 +219,7 @@ class Catalog:
                 raise NotFound(f"no table {name!r} in {self.url}")
             drop(self.store, name, settings)
             self._tables.pop(name, None)
+        end_all(self.store, name, settings.incarnation)
         delete_log(self.store, name, settings.incarnation)
 
     def _existing(self, name: str, found: Settings, wanted: Settings, *, exist_ok: bool) -> Table:

@@ -70,7 +70,7 @@ def create(store: Store, table: str, wanted: Settings, last: Settings | None) ->
         raise Corrupt(name, "missing, and the table's log is there; restore it from a copy")
     if not store.put_if_absent(name, data):
         return None
-    if number > 1 and _exists(store, dropped_name(folder)):
+    if number > 1 and exists(store, dropped_name(folder)):
         return None  # created by others with equal settings, and dropped since
     return settings
 
@@ -133,7 +133,8 @@ def _number(item: Found) -> int:
     return item.incarnation if isinstance(item, Settings) else 0
 
 
-def _exists(store: Store, name: str) -> bool:
+def exists(store: Store, name: str) -> bool:
+    """Whether a small object is there. One GET."""
     try:
         store.get(name)
     except Missing:

@@ -19,13 +19,15 @@ import pyarrow as pa
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.drive import run
 from crdtcat.errors import Corrupt, NotFound
+from crdtcat.format.refs import deleted_name
 from crdtcat.format.settings import Settings, dropped_name, log_folder
 from crdtcat.format.version import OPERATIONS, pack, unpack
-from crdtcat.head import Head, Version
+from crdtcat.head import Head, Snapshot, Version
+from crdtcat.head.snapshot import versions_of
 from crdtcat.head.version import time_range
-from crdtcat.incarnations import current_settings
+from crdtcat.incarnations import current_settings, exists
 from crdtcat.locks import ForkSafeLock
-from crdtcat.log import State, Summary
+from crdtcat.log import Log, State, Summary, empty_log
 from crdtcat.merkle import Tree
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
@@ -47,6 +49,9 @@ class Session:
         clock: the process's hybrid clock.
         origin: names the catalog handle this one comes from; copies of one origin share a writer.
         copied: whether that catalog handle is a copy itself.
+        life: which life of the branch's name.
+        source: for a branch, its source and the snapshot of it that it starts with.
+        kept: whether the log is read although its branch was deleted, because others start from it.
     """
 
     def __init__(
@@ -60,11 +65,15 @@ class Session:
         clock: HybridClock,
         origin: bytes | None = None,
         copied: bool = False,
+        life: int = 1,
+        source: tuple[Session, Snapshot] | None = None,
+        kept: bool = False,
     ) -> None:
-        self.store, self.table, self.branch = store, table, branch
+        self.store, self.table, self.branch, self.life = store, table, branch, life
         self.settings, self.options = settings, options
         self.origin = origin or new_origin()
-        self.folder = log_folder(table, branch, settings.incarnation)
+        self.folder = log_folder(table, branch, settings.incarnation, life)
+        self.source, self.kept = source, kept
         self.known: Known | None = known_from_settings(settings)
         self.dropped = False
         self.marked = False
@@ -72,6 +81,7 @@ class Session:
 
     def _start(self, clock: HybridClock | None) -> None:
         """Without a clock it is a copy, and takes the clock and writer that this process has for such."""
+        self.copied = clock is None
         max_skew_ms = self.options.max_clock_skew_seconds * 1000
         if clock is None:
             self.clock, self.writer = shared_writer(self.origin, self.folder, max_skew_ms)
@@ -79,13 +89,24 @@ class Session:
             self.clock, self.writer = clock, Writer(self.folder, clock, max_skew_ms)
         self._lock = ForkSafeLock()
         self._state = State(self.folder)
+        self.start: Log | None = None if self.source else empty_log()
         self._head: Head | None = None
         self._tree: Tree | None = None
         self.summaries: dict[str, Summary] = {}
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        left_behind = ("clock", "writer", "_lock", "_state", "_head", "_tree", "last_fit", "summaries")
+        left_behind = (
+            "clock",
+            "writer",
+            "_lock",
+            "_state",
+            "start",
+            "_head",
+            "_tree",
+            "last_fit",
+            "summaries",
+        )
         return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -106,6 +127,8 @@ class Session:
             Corrupt, UnsupportedFormat, StoreUnavailable: as reading does.
         """
         with self._lock():
+            if self.start is None:
+                self._begin()
             first = Reader(
                 self.folder,
                 self._state,
@@ -123,6 +146,14 @@ class Session:
             self._advance(reader.state)
             return reader
 
+    def _begin(self) -> None:
+        """A branch's start, from its source's log: read once, and what every refresh adds to."""
+        assert self.source is not None
+        source, snapshot = self.source
+        start = versions_of(source.refresh().state.log, snapshot, self.table)
+        self._advance(State(self.folder, start))
+        self.start = start
+
     def _advance(self, state: State) -> None:
         if state is self._state:
             return
@@ -138,15 +169,26 @@ class Session:
         Raises `NotFound` if the listing says so, or if all that was there is gone and the settings do. No
         request, except in that second case.
         """
+        if self.kept:
+            return
         if dropped_name(self.folder) in listed:
             self.dropped = True
-        elif len(self._state.log) and not any(name.startswith(self.folder) for name in listed):
+        elif len(self._state.log) > len(self.start or ()) and not any(
+            name.startswith(self.folder) for name in listed
+        ):
             now = current_settings(self.store, self.table)
             self.dropped = now is None or now.dropped or now.incarnation != self.settings.incarnation
+            if self.source is not None and not self.dropped:
+                over = deleted_name(self.table, self.settings.incarnation, self.branch, self.life)
+                self.dropped = exists(self.store, over)
         self.require_not_dropped()
 
     def require_not_dropped(self) -> None:
         """Raises `NotFound` if this handle knows that its table was dropped. No request."""
+        if self.dropped and self.source is not None:
+            raise NotFound(
+                f"branch {self.branch!r} of table {self.table!r} was deleted, or its table dropped"
+            )
         if self.dropped:
             raise NotFound(
                 f"table {self.table!r} was dropped: get another handle from catalog.table() if it was "
@@ -155,7 +197,7 @@ class Session:
 
     def head(self, *, refresh: bool = True) -> Head:
         """The head, after a refresh; with `refresh=False` the last one, if there is one."""
-        if refresh or not len(self._state.log):
+        if refresh or self.start is None or not len(self._state.log):
             self.refresh()
         with self._lock():
             if self._head is None:

@@ -20,12 +20,22 @@ from crdtcat.head import (
     diff_heads,
     prove_chunk,
 )
-from crdtcat.maintenance import CheckpointResult, CollectResult, checkpoint, collect_log, upkeep
+from crdtcat.incarnations import MAIN
+from crdtcat.maintenance import (
+    CheckpointResult,
+    CollectResult,
+    MergeResult,
+    checkpoint,
+    collect_log,
+    merge,
+    upkeep,
+)
 from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
 from crdtcat.session import Session
+from crdtcat.verbs import branches, rows, travel
 from crdtcat.verbs import columns as column_verbs
-from crdtcat.verbs import rows, travel
+from crdtcat.verbs.branches import Branch
 from crdtcat.verbs.restore import restore
 from crdtcat.verbs.stream import StreamWriter
 from crdtcat.verbs.travel import At
@@ -40,19 +50,28 @@ class Table:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._start()
+
+    def _start(self) -> None:
         self._footers = FooterCache()
+        self._branches: dict[str, Table] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_session": self._session}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._session = state["_session"]
-        self._footers = FooterCache()
+        self._start()
 
     @property
     def name(self) -> str:
         """The table's name."""
         return self._session.table
+
+    @property
+    def branch_name(self) -> str:
+        """The branch this handle reads and writes."""
+        return self._session.branch
 
     @property
     def dropped(self) -> bool:
@@ -65,7 +84,8 @@ class Table:
         return self._session.settings.partition_by
 
     def __repr__(self) -> str:
-        return f"Table({self.name!r} in {self._session.store.url})"
+        branch = "" if self.branch_name == MAIN else f", branch {self.branch_name!r}"
+        return f"Table({self.name!r}{branch} in {self._session.store.url})"
 
     # Writing.
 
@@ -219,6 +239,40 @@ class Table:
     def restore(self, at: At, *, metadata: Mapping[str, Any] | None = None) -> Version:
         """Make the table what it was at `at`, as a new version over the old chunks."""
         return self._kept_up(restore(self._session, at, metadata=metadata))
+
+    # Branches.
+
+    def branch(self, name: str, at: At | None = None) -> Table:
+        """Start a branch at a snapshot of this one; now by default. Copies nothing.
+
+        Requests: a refresh of the head, 2 GETs and 1 PUT of a small file. Raises `AlreadyExists`,
+        `InvalidName`, and as `at=` does.
+        """
+        self._branches[name] = Table(branches.make_branch(self._session, name, at))
+        return self._branches[name]
+
+    def _on(self, name: str) -> Table:
+        """The handle on a branch; the same one each time, until it learns that the branch was deleted."""
+        if name not in self._branches or self._branches[name].dropped:
+            self._branches[name] = Table(branches.open_branch(self._session, name))
+        return self._branches[name]
+
+    def branches(self) -> dict[str, Branch]:
+        """All branches but main, by name. One LIST, and one GET for each."""
+        return branches.list_branches(self._session)
+
+    def merge(self, name: str) -> MergeResult:
+        """Bring every commit of another branch into this one; concurrent changes merge as always.
+
+        One PUT makes all of it visible at once, under the ids it had; merging again changes nothing. Costs a
+        refresh of both before, and one of this branch after. Raises `NotFound`, `StoreUnavailable`.
+        """
+        return merge(self._session, branches.open_branch(self._session, name))
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch for everybody. What was merged from it stays. Raises `NotFound`."""
+        branches.delete_branch(self._session, name)
+        self._branches.pop(name, None)
 
     # Columns and properties.
 

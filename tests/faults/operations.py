@@ -36,12 +36,13 @@ def rows(numbers: frozenset[int]) -> pa.Table:
 
 
 def arrange(store: Store) -> None:
-    """The state before: two commits, a tag, one of the commits in a bundle."""
+    """The state before: two commits, a tag, one of the commits in a bundle, a branch with a commit."""
     table = Catalog(store, **OPTIONS).create_table("t", SCHEMA)
     table.append(rows(frozenset(range(3))))
     table.checkpoint()
     table.append(rows(frozenset(range(3, 6))))
     table.tag("before")
+    table.branch("side").append(rows(NEW))
 
 
 def read(store: Store) -> frozenset[int]:
@@ -122,6 +123,10 @@ PLAYS: Final = (
     Play("restore", lambda c: _table(c).restore(_table(c).history()[0].id), frozenset(range(3))),
     Play("checkpoint", lambda c: _table(c).checkpoint()),
     Play("collect", _collect),
+    Play("branch", lambda c: _table(c).branch("other").append(rows(NEW))),
+    Play("commit-to-branch", lambda c: c.commit("t", rows(frozenset({7})), branch="side")),
+    Play("merge", lambda c: _table(c).merge("side"), OLD | NEW, keyed=True),
+    Play("delete-branch", lambda c: _table(c).delete_branch("side")),
     Play("read", lambda c: c.read("t")),
     Play("head", lambda c: _table(c).head()),
     Play("create-table", _create_other),

@@ -76,8 +76,10 @@ def settings_name(table: str, incarnation: int = 1) -> str:
     return f"tables/{table}/settings{'' if incarnation == 1 else f'~{incarnation}'}.json"
 
 
-def log_folder(table: str, branch: str, incarnation: int) -> str:
-    """Where a branch's log is."""
+def log_folder(table: str, branch: str, incarnation: int, life: int = 1) -> str:
+    """Where the log of one life of a branch is."""
+    if life > 1:
+        return f"tables/{table}/{branch}~{incarnation}~{life}/"
     return f"tables/{table}/{branch}/" if incarnation == 1 else f"tables/{table}/{branch}~{incarnation}/"
 
 

@@ -18,8 +18,10 @@ import numpy as np
 from blake3 import blake3
 
 from crdtcat.clock import VectorClock
-from crdtcat.errors import Corrupt, InvalidArgument
+from crdtcat.errors import Corrupt, Expired, InvalidArgument, NotFound
 from crdtcat.format.version import pack, unpack
+from crdtcat.head.clocks import seen_by
+from crdtcat.log.join import select
 from crdtcat.log.log import Log
 
 _PREFIX: Final = "s1."
@@ -90,6 +92,24 @@ def snapshot_id(log: Log) -> str:
     hasher = blake3(b"crdtcat snapshot 1\0")
     hasher.update(np.ascontiguousarray(log.ids).view(np.uint8).data)
     return hasher.hexdigest()
+
+
+def versions_of(log: Log, snapshot: Snapshot, table: str) -> Log:
+    """The versions of a snapshot, picked out of a log that may hold more. O(n log n) in arrays.
+
+    Raises:
+        Expired: some of them are not there any more.
+        NotFound: the snapshot is of another table.
+    """
+    chosen = select(log, seen_by(snapshot.clock, log)) if len(log) else log
+    if len(chosen) < snapshot.versions:
+        raise Expired(
+            f"snapshot {snapshot.id[:12]} holds {snapshot.versions} versions, and {table!r} has "
+            f"{len(chosen)} of them: they were expired, or the snapshot is of another table"
+        )
+    if snapshot_id(chosen) != snapshot.id:
+        raise NotFound(f"snapshot {snapshot.id[:12]} is not of table {table!r}")
+    return chosen
 
 
 def _id(value: Any) -> str:

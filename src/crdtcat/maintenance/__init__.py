@@ -3,6 +3,15 @@
 from crdtcat.maintenance.bundling import CheckpointResult
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.collect import CollectResult, collect_log
+from crdtcat.maintenance.merge import MergeResult, merge
 from crdtcat.maintenance.upkeep import upkeep
 
-__all__ = ["CheckpointResult", "CollectResult", "checkpoint", "collect_log", "upkeep"]
+__all__ = [
+    "CheckpointResult",
+    "CollectResult",
+    "MergeResult",
+    "checkpoint",
+    "collect_log",
+    "merge",
+    "upkeep",
+]

@@ -42,6 +42,8 @@ def checkpoint(session: Session) -> CheckpointResult:
         covers[name] = log.find(bundle.log.ids)
         summaries[name] = Summary(len(bundle.log), b"", b"", bundle.replaces)
     waiting = np.ones(len(log), bool)
+    if session.start is not None and len(session.start):  # the start of a branch lies in its source's log
+        waiting[log.find(session.start.ids)] = False
     for index in covers.values():
         waiting[index] = False
     waiting = _bounded(log, waiting)

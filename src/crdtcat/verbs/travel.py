@@ -11,7 +11,6 @@ from crdtcat.clock import VersionId, hlc
 from crdtcat.errors import (
     AlreadyExists,
     Corrupt,
-    Expired,
     InvalidArgument,
     InvalidName,
     LimitExceeded,
@@ -21,8 +20,7 @@ from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Snapshot, Version
-from crdtcat.head.clocks import seen_by
-from crdtcat.head.snapshot import is_token, snapshot_id
+from crdtcat.head.snapshot import is_token, versions_of
 from crdtcat.log import select
 from crdtcat.log.log import ID, Log
 from crdtcat.names import validate_tag_name
@@ -54,7 +52,7 @@ def head_at(session: Session, at: At | None) -> Head:
         at = datetime(at.year, at.month, at.day, tzinfo=UTC)
     log = session.head().log
     if isinstance(at, Snapshot):
-        return _at_snapshot(session, log, at)
+        return Head(session.table, versions_of(log, at, session.table), session.settings)
     if isinstance(at, VersionId):
         if log.index_of(at) < 0:
             raise NotFound(f"table {session.table!r} has no version {at}")
@@ -107,18 +105,6 @@ def _by(log: Log, moment: datetime) -> Array:
     except LimitExceeded:  # before 1970: no version is
         found = np.zeros(len(log), bool)
     return found
-
-
-def _at_snapshot(session: Session, log: Log, snapshot: Snapshot) -> Head:
-    chosen = select(log, seen_by(snapshot.clock, log)) if len(log) else log
-    if len(chosen) < snapshot.versions:
-        raise Expired(
-            f"snapshot {snapshot.id[:12]} holds {snapshot.versions} versions, and {session.table!r} has "
-            f"{len(chosen)} of them: they were expired, or the snapshot is of another table"
-        )
-    if snapshot_id(chosen) != snapshot.id:
-        raise NotFound(f"snapshot {snapshot.id[:12]} is not of table {session.table!r}")
-    return Head(session.table, chosen, session.settings)
 
 
 def _tag_name(session: Session, name: str) -> str:

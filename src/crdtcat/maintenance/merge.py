@@ -1,0 +1,88 @@
+"""Merging one branch into another: one bundle, one PUT, everything or nothing.
+
+A version's delta means the same wherever it lies: it is keyed by its id, its clock names versions, its rows
+have ids for life. So a merge puts into the target's log a bundle of the versions it lacks, under their own
+ids and stamps, and the head does the rest as for any versions that had not seen each other. Nothing is
+re-issued, so merging again, from both sides, or by two at once, changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from crdtcat.errors import NotFound
+from crdtcat.head import Conflict
+from crdtcat.log import select
+from crdtcat.maintenance.bundling import publish_bundle
+from crdtcat.session import Session
+
+
+@dataclass(frozen=True)
+class MergeResult:
+    """What a merge brought over.
+
+    Attributes:
+        source: the branch merged from.
+        target: the branch merged into.
+        versions: versions that the target did not have.
+        rows: rows those had added.
+        bytes: size of the bundle that holds them.
+        conflicts: encounters that the target did not list before.
+        seconds: how long it took.
+    """
+
+    source: str
+    target: str
+    versions: int = 0
+    rows: int = 0
+    bytes: int = 0
+    conflicts: tuple[Conflict, ...] = ()
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        if not self.versions:
+            return f"merge: {self.target} has everything that {self.source} has"
+        summary = (
+            f"merge: {self.versions:,} versions that added {self.rows:,} rows came from {self.source} to "
+            f"{self.target} in one bundle of {self.bytes:,} bytes, {len(self.conflicts)} conflicts, "
+            f"in {self.seconds:.2f} s"
+        )
+        more = ["..."] if len(self.conflicts) > 20 else []
+        return "\n".join([summary, *map(str, self.conflicts[:20]), *more])
+
+
+def merge(target: Session, source: Session) -> MergeResult:
+    """Bring every version of `source` that `target` lacks into its log.
+
+    Costs a refresh of both, then 1 PUT, and one before it for each segment of rows that were inlined; then a
+    refresh to list the conflicts. Safe beside any number of readers, writers, bundlers and mergers.
+
+    Raises:
+        NotFound: the target or the source was dropped or deleted.
+        StoreUnavailable: nothing was merged, or nobody knows; merge again, it counts once.
+    """
+    began = time.monotonic()
+    theirs = source.head().log  # first: what reaches the target meanwhile need not be carried
+    before = target.head()
+    carried = select(theirs, before.log.find(theirs.ids) < 0)
+    result = MergeResult(source.branch, target.branch)
+    if not len(carried):
+        return replace(result, seconds=time.monotonic() - began)
+    target.require_not_dropped()
+    published = publish_bundle(target, carried, (), ())
+    try:
+        after = target.head()
+    except NotFound as error:
+        raise NotFound(f"merge of {source.branch!r} into {target.branch!r}: {error}") from error
+    known = set(before.conflicts)
+    return replace(
+        result,
+        versions=len(carried),
+        rows=int(carried.rows.sum(dtype=np.uint64)),
+        bytes=published.bytes,
+        conflicts=tuple(item for item in after.conflicts if item not in known),
+        seconds=time.monotonic() - began,
+    )

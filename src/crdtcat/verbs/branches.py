@@ -1,0 +1,231 @@
+"""Branches: making, opening, listing and deleting them.
+
+A branch is a start (source branch and snapshot, in one small file) and a log folder of its own. Nothing is
+copied: readers join the snapshot's versions, from the source's log, with those in the branch's folder.
+
+Deleting and branching off race, and each looks for the other after it has spoken: who makes a branch puts its
+start and then looks whether the source was deleted; who deletes a branch says so and then looks whether
+another starts from it. So a log that a live branch needs is never deleted.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from crdtcat.errors import AlreadyExists, Corrupt, InvalidArgument, InvalidName, NotFound
+from crdtcat.format.refs import (
+    BranchStart,
+    branches_folder,
+    decode_branch_start,
+    deleted_name,
+    parse_ref,
+    start_name,
+)
+from crdtcat.format.settings import dropped_name, log_folder
+from crdtcat.head import Snapshot
+from crdtcat.incarnations import MAIN, exists
+from crdtcat.names import validate_branch_name
+from crdtcat.session import Session
+from crdtcat.store import Store
+from crdtcat.verbs.travel import At, head_at
+
+
+class Life(NamedTuple):
+    """One life of a branch's name."""
+
+    branch: str
+    number: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch.
+
+    Attributes:
+        name: its name.
+        source: the branch it starts from.
+        snapshot: the snapshot of the source that it starts with.
+    """
+
+    name: str
+    source: str
+    snapshot: Snapshot
+
+    def __str__(self) -> str:
+        return f"{self.name}: from {self.source} at {self.snapshot.versions:,} versions"
+
+
+def make_branch(session: Session, name: str, at: At | None) -> Session:
+    """Start a branch at a snapshot of this one.
+
+    Costs a refresh, 2 GETs and 1 PUT; 2 more GETs for each time the name was deleted before. Raises
+    `AlreadyExists`, `InvalidName`, and as `at=` does.
+    """
+    validate_branch_name(name)
+    store, incarnation = session.store, session.settings.incarnation
+    if name == MAIN:
+        raise AlreadyExists(f"every table has a branch {MAIN!r}: choose another name")
+    snapshot = head_at(session, at).snapshot
+    life, found = _latest(session, name)
+    start = BranchStart(session.branch, session.life, str(snapshot), secrets.token_hex(8))
+    path = start_name(session.table, incarnation, name, life)
+    if found is not None or not store.put_if_absent(path, start.encode()):
+        raise AlreadyExists(f"table {session.table!r} already has a branch {name!r}")
+    if session.source is not None and exists(store, _over(session, Life(session.branch, session.life))):
+        store.put(_over(session, Life(name, life)), b"")
+        raise NotFound(f"branch {session.branch!r} of table {session.table!r} was deleted")
+    return _opened(session, Life(name, life), (session, snapshot))
+
+
+def open_branch(session: Session, name: str) -> Session:
+    """A session on another branch of the same table. 2 GETs for it, and 2 for each it starts from in turn;
+    2 more for each time a name was deleted before. Raises `NotFound`."""
+    main = _root(session)
+    if name == MAIN:
+        return main
+    try:
+        validate_branch_name(name)
+    except InvalidName as error:
+        raise NotFound(f"table {session.table!r} has no branch {name!r}: {error}") from error
+    life, start = _latest(session, name)
+    if start is None:
+        raise NotFound(f"table {session.table!r} has no branch {name!r}; branch() makes one")
+    return _opened(main, Life(name, life), _source(main, start))
+
+
+def list_branches(session: Session) -> dict[str, Branch]:
+    """All branches but main. One LIST page per 1,000 branches there ever were, and one GET for each."""
+    starts = live_starts(session.store, session.table, session.settings.incarnation)
+    return {
+        life.branch: Branch(life.branch, start.source, _snapshot(start, life.branch))
+        for life, start in sorted(starts.items())
+    }
+
+
+def delete_branch(session: Session, name: str) -> None:
+    """Delete a branch for everybody; commits still under way to it go with it.
+
+    Its log goes too, unless another branch starts from it; then with the last of those. 2 GETs and 2 PUTs,
+    what `list_branches` costs, and one LIST page and DELETE per 1,000 files. Raises `NotFound`,
+    `InvalidArgument`.
+    """
+    if name == MAIN:
+        raise InvalidArgument(f"branch {MAIN!r} is the table itself: drop_table() drops it")
+    life, start = _latest(session, name)
+    if start is None:
+        raise NotFound(f"table {session.table!r} has no branch {name!r}")
+    store, ended = session.store, Life(name, life)
+    store.put(_over(session, ended), b"")
+    store.put(dropped_name(_folder(session, ended)), b"")
+    needed = {
+        Life(other.source, other.source_life)
+        for other in live_starts(store, session.table, session.settings.incarnation).values()
+    }
+    while ended not in needed:
+        _delete_log(store, _folder(session, ended))
+        ended = Life(start.source, start.source_life)
+        if ended.branch == MAIN or not exists(store, _over(session, ended)):
+            return
+        start = _start(session, ended)
+
+
+def end_all(store: Store, table: str, incarnation: int) -> None:
+    """Mark and delete the logs of all branches of a dropped table. As `delete_branch`, for each."""
+    for life in _lives(store, table, incarnation):
+        folder = log_folder(table, life.branch, incarnation, life.number)
+        store.put(dropped_name(folder), b"")
+        _delete_log(store, folder)
+
+
+def live_starts(store: Store, table: str, incarnation: int) -> dict[Life, BranchStart]:
+    """The starts of all branches that were not deleted. One LIST page per 1,000, and one GET for each."""
+    lives = [life for life, over in _lives(store, table, incarnation).items() if not over]
+    names = [start_name(table, incarnation, *life) for life in lives]
+    answers = store.get_many([(name, 0, None) for name in names])
+    return {
+        life: decode_branch_start(data, name)
+        for life, name, data in zip(lives, names, answers, strict=True)
+        if data is not None
+    }
+
+
+def _lives(store: Store, table: str, incarnation: int) -> dict[Life, bool]:
+    """Every life of every branch there ever was, and whether it is over."""
+    lives: dict[Life, bool] = {}
+    for item in store.list(branches_folder(table, incarnation)):
+        parsed = parse_ref(item.name)
+        if parsed is not None:
+            branch, number, over = parsed
+            lives[Life(branch, number)] = over or lives.get(Life(branch, number), False)
+    return lives
+
+
+def _latest(session: Session, name: str) -> tuple[int, BranchStart | None]:
+    """The life of a name that is not over, and its start; without one, the number of the next life."""
+    life = 1
+    while True:
+        path = start_name(session.table, session.settings.incarnation, name, life)
+        start, over = session.store.get_many([(path, 0, None), (_over(session, Life(name, life)), 0, None)])
+        if start is None:
+            return life, None
+        if over is None:
+            return life, decode_branch_start(start, path)
+        life += 1
+
+
+def _start(session: Session, life: Life) -> BranchStart:
+    path = start_name(session.table, session.settings.incarnation, *life)
+    return decode_branch_start(session.store.get(path), path)
+
+
+def _source(main: Session, start: BranchStart) -> tuple[Session, Snapshot]:
+    snapshot = _snapshot(start, start.source)
+    if start.source == MAIN:
+        return main, snapshot
+    source = Life(start.source, start.source_life)
+    return _opened(main, source, _source(main, _start(main, source)), kept=True), snapshot
+
+
+def _opened(session: Session, life: Life, source: tuple[Session, Snapshot], *, kept: bool = False) -> Session:
+    return Session(
+        session.store,
+        session.table,
+        branch=life.branch,
+        settings=session.settings,
+        options=session.options,
+        clock=session.clock,
+        origin=session.origin,
+        copied=session.copied,
+        life=life.number,
+        source=source,
+        kept=kept,
+    )
+
+
+def _root(session: Session) -> Session:
+    while session.source is not None:
+        session = session.source[0]
+    return session
+
+
+def _snapshot(start: BranchStart, name: str) -> Snapshot:
+    try:
+        return Snapshot.parse(start.snapshot)
+    except InvalidArgument as error:
+        raise Corrupt(name, "the start of a branch names no snapshot") from error
+
+
+def _over(session: Session, life: Life) -> str:
+    return deleted_name(session.table, session.settings.incarnation, *life)
+
+
+def _folder(session: Session, life: Life) -> str:
+    return log_folder(session.table, life.branch, session.settings.incarnation, life.number)
+
+
+def _delete_log(store: Store, folder: str) -> None:
+    names = [item.name for item in store.list(folder) if item.name != dropped_name(folder)]
+    for at in range(0, len(names), 1000):
+        store.delete(names[at : at + 1000])
