@@ -7,30 +7,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.types as pt
 
-from crdtcat.chunks.ingest import check_schema
-from crdtcat.chunks.partitions import parse_partitioning
-from crdtcat.chunks.types import encode_type
 from crdtcat.clock import HybridClock
 from crdtcat.errors import AlreadyExists, InvalidArgument, InvalidName, NotFound
 from crdtcat.format.settings import (
     MARKER,
     MARKER_NAME,
-    ColumnSetting,
     Settings,
     check_marker,
 )
 from crdtcat.head import Version
 from crdtcat.incarnations import MAIN, all_settings, create, current_settings, delete_log, drop
 from crdtcat.locks import ForkSafeLock
-from crdtcat.names import validate_column_name, validate_table_name
+from crdtcat.names import validate_table_name
 from crdtcat.options import make_options
 from crdtcat.session import Session
 from crdtcat.store import Missing, Store, open_store
 from crdtcat.table import Table
 from crdtcat.verbs import rows
 from crdtcat.verbs.branches import end_all
+from crdtcat.verbs.settings import new_settings
 from crdtcat.verbs.travel import At
 from crdtcat.writing.copies import new_origin
 
@@ -171,7 +167,7 @@ class Catalog:
             Corrupt: the table's log is there and its settings are not.
         """
         validate_table_name(name)
-        settings = _new_settings(schema, partition_by, time_column)
+        settings = new_settings(schema, partition_by, time_column)
         settings.model_copy(update={"incarnation": 2**31}).encode()  # too large? then before anything is put
         with self._lock():
             self._check_format(create=True)
@@ -272,37 +268,3 @@ def _opened(url: Any, storage_options: Any) -> Store:
             f"storage_options is a map, such as {{'key': ...}}, not {type(storage_options).__name__}"
         )
     return open_store(url, storage_options)
-
-
-def _new_settings(schema: pa.Schema | None, partition_by: Sequence[str], time_column: str | None) -> Settings:
-    if isinstance(partition_by, str):
-        raise InvalidArgument(f"partition_by={partition_by!r}: pass a list")
-    partitioning = parse_partitioning(partition_by)
-    if time_column is not None:
-        validate_column_name(time_column)
-    if schema is None:
-        return Settings(partition_by=tuple(map(str, partitioning.fields)), time_column=time_column)
-    if not isinstance(schema, pa.Schema):
-        raise InvalidArgument(
-            f"schema={schema!r:.80}: pass a pyarrow.Schema, as pa.schema([(name, type), ...])"
-        )
-    check_schema(schema)
-    partitioning.validate(schema)
-    if time_column is not None:
-        _check_time_column(schema, time_column)
-    return Settings(
-        partition_by=tuple(map(str, partitioning.fields)),
-        time_column=time_column,
-        columns=tuple(
-            ColumnSetting(name=item.name, type=encode_type(item.type, item.name), nullable=item.nullable)
-            for item in schema
-        ),
-    )
-
-
-def _check_time_column(schema: pa.Schema, name: str) -> None:
-    if name not in schema.names:
-        raise InvalidArgument(f"time_column={name!r} is not a column of the schema, which has {schema.names}")
-    type = schema.field(name).type
-    if not (pt.is_timestamp(type) or pt.is_date(type)):
-        raise InvalidArgument(f"time_column={name!r} holds {type}: choose a timestamp or a date")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from crdtcat.chunks.read import FooterCache
 from crdtcat.errors import NoSnapshots
+from crdtcat.handle import Handle
 from crdtcat.head import (
     Chunk,
     Conflict,
@@ -20,7 +20,6 @@ from crdtcat.head import (
     diff_heads,
     prove_chunk,
 )
-from crdtcat.incarnations import MAIN
 from crdtcat.maintenance import (
     CheckpointResult,
     CollectResult,
@@ -32,7 +31,6 @@ from crdtcat.maintenance import (
 )
 from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
-from crdtcat.session import Session
 from crdtcat.verbs import branches, rows, travel
 from crdtcat.verbs import columns as column_verbs
 from crdtcat.verbs.branches import Branch
@@ -41,51 +39,16 @@ from crdtcat.verbs.stream import StreamWriter
 from crdtcat.verbs.travel import At
 
 
-class Table:
+class Table(Handle):
     """A handle on one table. Get one from `Catalog.table` or `Catalog.create_table`.
 
     Picklable and fork-safe: a copy in another process commits under an identity of its own. Thread-safe; one
     commit of a handle is in flight at a time.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._start()
-
     def _start(self) -> None:
-        self._footers = FooterCache()
+        super()._start()
         self._branches: dict[str, Table] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_session": self._session}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._session = state["_session"]
-        self._start()
-
-    @property
-    def name(self) -> str:
-        """The table's name."""
-        return self._session.table
-
-    @property
-    def branch_name(self) -> str:
-        """The branch this handle reads and writes."""
-        return self._session.branch
-
-    @property
-    def dropped(self) -> bool:
-        """Whether this handle has found out that its table was dropped. No request."""
-        return self._session.dropped
-
-    @property
-    def partition_by(self) -> tuple[str, ...]:
-        """How it is partitioned, as it was created."""
-        return self._session.settings.partition_by
-
-    def __repr__(self) -> str:
-        branch = "" if self.branch_name == MAIN else f", branch {self.branch_name!r}"
-        return f"Table({self.name!r}{branch} in {self._session.store.url})"
 
     # Writing.
 
@@ -248,14 +211,16 @@ class Table:
         Requests: a refresh of the head, 2 GETs and 1 PUT of a small file. Raises `AlreadyExists`,
         `InvalidName`, and as `at=` does.
         """
-        self._branches[name] = Table(branches.make_branch(self._session, name, at))
-        return self._branches[name]
+        made = Table(branches.make_branch(self._session, name, at))
+        self._branches[name] = made
+        return made
 
     def _on(self, name: str) -> Table:
         """The handle on a branch; the same one each time, until it learns that the branch was deleted."""
-        if name not in self._branches or self._branches[name].dropped:
-            self._branches[name] = Table(branches.open_branch(self._session, name))
-        return self._branches[name]
+        found = self._branches.get(name)
+        if found is None or found.dropped:
+            found = self._branches[name] = Table(branches.open_branch(self._session, name))
+        return found
 
     def branches(self) -> dict[str, Branch]:
         """All branches but main, by name. One LIST, and one GET for each."""
