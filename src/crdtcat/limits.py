@@ -44,6 +44,7 @@ INLINE_BYTES_MAX = 16 * 1024 * 1024  # greatest value of that option; every head
 
 # Chunks -----------------------------------------------------------------------------------------------------
 
+CHUNK_ROWS_LEAST = 16 * 1024  # default: shorter ones cost a scan more than they save a writer
 CHUNK_ROWS_TARGET = 64 * 1024  # a scan of such chunks costs what one large row group does
 CHUNK_ROWS_GREATEST = 128 * 1024  # bounds memory, and the offsets within a tag
 CHUNK_BYTES_TARGET = 128 * 1024 * 1024  # Arrow content: wide rows make chunks of fewer rows

@@ -31,7 +31,7 @@ def feed(hasher: blake3, t: pa.DataType, chunks: Sequence[pa.Array]) -> None:  #
     Cost: one pass over the buffers, in place where they are canonical already.
     """
     chunks = [chunk for chunk in chunks if len(chunk)]
-    match _shape(t):
+    match shape(t):
         case "extension":
             feed(hasher, t.storage_type, [chunk.storage for chunk in chunks])
         case "dictionary":
@@ -63,7 +63,7 @@ def feed(hasher: blake3, t: pa.DataType, chunks: Sequence[pa.Array]) -> None:  #
 
 
 @lru_cache(maxsize=4096)
-def _shape(t: pa.DataType) -> str:
+def shape(t: pa.DataType) -> str:
     """How values of a type lie in memory; "null" has no body."""
     if isinstance(t, pa.BaseExtensionType):
         return "extension"

@@ -1,0 +1,148 @@
+"""Where chunks end: by content, so that an inserted row disturbs its neighbourhood only.
+
+Theory. A chunk ends before a row whose hash is small. Which rows those are depends on the rows alone and not
+on where they stand, so two tables that share a run of rows cut it alike from the first boundary on that both
+find there, and what lies before does not matter.
+
+- No chunk has fewer than `least` rows (but the last), so that small hashes in a row cannot shatter a table.
+- After that, the first row whose hash is below ``2**64 / (target - least)`` begins the next chunk: `target`
+  rows on average.
+- Where none comes before `greatest`, the row with the smallest hash between `least` and `greatest` does; of
+  several the last. It is found again after an insertion, as a cut after exactly `greatest` rows would not be.
+
+A changed row moves a boundary only if it stood at one, or comes to stand at one. Tables whose rows repeat a
+lot take longer to agree again, since every row with a small hash may be a boundary.
+
+Wide rows make chunks of fewer rows: all three sizes are halved until `target` rows of average width fit
+`limits.CHUNK_BYTES_TARGET`. Halved, because sizes that followed the average exactly would cut a table anew
+whenever it grew. A chunk that has twice as many bytes all the same, because a few of its rows are huge, is
+split in the middle. A fixed number of rows is the other way to cut: quicker, and without re-use after an
+insertion.
+
+Pure: rows in, row numbers out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crdtcat.chunks.row_hash import Hashes, row_hashes
+from crdtcat.errors import InvalidArgument
+from crdtcat.limits import (
+    CHUNK_BYTES_TARGET,
+    CHUNK_ROWS_GREATEST,
+    CHUNK_ROWS_LEAST,
+    CHUNK_ROWS_TARGET,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many rows a chunk has.
+
+    Attributes:
+        least: no chunk has fewer, but the last of a run of rows.
+        target: what most are near.
+        greatest: no chunk has more. Equal to `least`: every chunk has exactly so many.
+    """
+
+    least: int = CHUNK_ROWS_LEAST
+    target: int = CHUNK_ROWS_TARGET
+    greatest: int = CHUNK_ROWS_GREATEST
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.least <= self.target <= self.greatest <= CHUNK_ROWS_GREATEST:
+            raise InvalidArgument(
+                f"chunks of at least {self.least:,}, about {self.target:,}, at most {self.greatest:,} rows: "
+                f"give sizes that rise, between 1 and {CHUNK_ROWS_GREATEST:,}"
+            )
+
+    @classmethod
+    def fixed(cls, rows: int) -> Sizes:
+        """Every chunk has exactly so many rows."""
+        return cls(rows, rows, rows)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the content does not matter."""
+        return self.least == self.greatest
+
+    def within(self, nbytes: int, rows: int) -> Sizes:
+        """The sizes for rows that take `nbytes` together: halved until `target` of them fit."""
+        sizes = self
+        while sizes.target > 1 and nbytes * sizes.target > CHUNK_BYTES_TARGET * max(rows, 1):
+            halves = (max(1, size // 2) for size in (sizes.least, sizes.target, sizes.greatest))
+            sizes = Sizes(*halves)
+        return sizes
+
+
+def cut(table: pa.Table, sizes: Sizes, *, last: bool = True) -> list[int]:
+    """Where chunks begin and end: rising row numbers from 0 on, to the end if this is the `last` of a run.
+
+    Otherwise the end of the last chunk is left open: the rows behind the last number given belong to a chunk
+    that further rows may lengthen, and are to be cut again together with them.
+
+    Cost: `row_hashes` of the table, the cheap ones; nothing for a fixed number of rows.
+    """
+    fitting = sizes.within(table.nbytes, table.num_rows)
+    if fitting.is_fixed or table.num_rows <= fitting.least:
+        found = fixed_boundaries(table.num_rows, fitting.greatest, last=last)
+    else:
+        found = boundaries(row_hashes(table, cheap=True), fitting, last=last)
+    return [*_light(table, found)]
+
+
+def fixed_boundaries(rows: int, size: int, *, last: bool = True) -> list[int]:
+    """As `cut`, every `size` rows."""
+    found = list(range(0, rows + 1, size))
+    return [*found, rows] if last and found[-1] < rows else found
+
+
+def boundaries(hashes: Hashes, sizes: Sizes, *, last: bool = True) -> list[int]:
+    """As `cut`, from row hashes. Cost: one pass over the hashes, and a search per chunk."""
+    limit = np.uint64(2**64 // max(2, sizes.target - sizes.least + 1) - 1)
+    small = np.flatnonzero(hashes <= limit)
+    return [0, *_ends(hashes, small, sizes, last=last)]
+
+
+def _ends(hashes: Hashes, small: npt.NDArray[np.intp], sizes: Sizes, *, last: bool) -> Iterator[int]:
+    start, rows = 0, len(hashes)
+    while rows - start > sizes.least:
+        at = int(np.searchsorted(small, start + sizes.least))
+        end = int(small[at]) if at < len(small) else rows
+        if end - start > sizes.greatest:
+            window = hashes[start + sizes.least : start + sizes.greatest + 1]
+            end = start + sizes.greatest - int(window[::-1].argmin())
+        elif end == rows:
+            break
+        yield end
+        start = end
+    if last and rows > start:
+        yield rows
+
+
+def _light(table: pa.Table, found: list[int]) -> Iterator[int]:
+    """The boundaries, and more in the middle of chunks with too many bytes."""
+    yield from found[:1]
+    for start, end in pairwise(found):
+        yield from _halves(table.slice(start, end - start), start)
+        yield end
+
+
+def _halves(piece: pa.Table, start: int) -> Iterator[int]:
+    """Boundaries inside a piece. What halving does not make lighter (a shared dictionary) is left whole."""
+    if piece.num_rows < 2 or piece.nbytes <= 2 * CHUNK_BYTES_TARGET:
+        return
+    middle = piece.num_rows // 2
+    sides = piece.slice(0, middle), piece.slice(middle)
+    if piece.num_rows > 2 and sum(side.nbytes for side in sides) > 1.5 * piece.nbytes:
+        return
+    yield from _halves(sides[0], start)
+    yield start + middle
+    yield from _halves(sides[1], start + middle)
