@@ -32,7 +32,16 @@ from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.errors import Corrupt, InvalidArgument
 from crdtcat.store import Missing, Range, Store
 
-__all__ = ["FooterCache", "Group", "SegmentRef", "Verify", "read_chunks", "read_footer"]
+__all__ = [
+    "FooterCache",
+    "Group",
+    "SegmentRef",
+    "Verify",
+    "fetch",
+    "footer_start",
+    "read_chunks",
+    "read_footer",
+]
 
 Group = tuple[int, bytes]
 """A row group's number and the hash of the chunk that must be in it."""
@@ -52,7 +61,7 @@ def read_footer(store: Store, ref: SegmentRef, footers: FooterCache) -> Footer:
     with footers.one_at_a_time(ref):
         footer = footers.get(ref)
         if footer is None:
-            (tail,) = _fetch(store, ref, [(_footer_start(ref), ref.size)])
+            (tail,) = fetch(store, ref, [(footer_start(ref), ref.size)])
             footer = decode_footer(ref, tail)
             footers.put(ref, footer)
     return footer
@@ -89,8 +98,8 @@ def read_chunks(
     """
     whole: bytes | None = None
     if columns is None and footers.get(ref) is None and _wants_whole_file(ref, groups):
-        (whole,) = _fetch(store, ref, [(0, ref.size)])
-        footers.put(ref, decode_footer(ref, memoryview(whole)[_footer_start(ref) :]))
+        (whole,) = fetch(store, ref, [(0, ref.size)])
+        footers.put(ref, decode_footer(ref, memoryview(whole)[footer_start(ref) :]))
     footer = read_footer(store, ref, footers) if whole is None else _cached(footers, ref, whole)
     numbers = _check_groups(ref, footer, groups)
     wanted = _column_numbers(ref, footer, columns)
@@ -104,10 +113,11 @@ def read_chunks(
 
 def _cached(footers: FooterCache, ref: SegmentRef, whole: bytes) -> Footer:
     """The footer just put, or parsed again if the cache is too small for it."""
-    return footers.get(ref) or decode_footer(ref, memoryview(whole)[_footer_start(ref) :])
+    return footers.get(ref) or decode_footer(ref, memoryview(whole)[footer_start(ref) :])
 
 
-def _footer_start(ref: SegmentRef) -> int:
+def footer_start(ref: SegmentRef) -> int:
+    """Where a segment's footer begins. Raises `Corrupt` where the log says something impossible."""
     start = ref.size - ref.footer_length
     if ref.footer_length <= 0 or start < len(MAGIC):
         raise Corrupt(ref.name, f"a footer of {ref.footer_length} bytes does not fit a file of {ref.size}")
@@ -137,7 +147,7 @@ def _column_numbers(ref: SegmentRef, footer: Footer, columns: Sequence[str] | No
     return [numbers[name] for name in columns]
 
 
-def _fetch(store: Store, ref: SegmentRef, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+def fetch(store: Store, ref: SegmentRef, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
     """Bytes of a segment. Raises `Corrupt` if it is missing or shorter than it should be."""
     wanted: list[Range] = [(ref.name, start, stop) for start, stop in ranges]
     answers: list[bytes | None]
@@ -163,7 +173,7 @@ def _fetch_sparse(store: Store, ref: SegmentRef, ranges: Iterable[tuple[int, int
     runs = _coalesce(ranges)
     if not runs:
         return pa.py_buffer(b"")
-    parts = _fetch(store, ref, runs)
+    parts = fetch(store, ref, runs)
     if len(runs) == 1 and runs[0][0] == 0:
         return pa.py_buffer(parts[0])
     sparse = np.empty(runs[-1][1], np.uint8)

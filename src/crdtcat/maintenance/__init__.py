@@ -1,17 +1,25 @@
-"""Upkeep: bundling and collecting the log. Never fails a writer, never changes a value, needs no lock."""
+"""Upkeep and checks: bundling, collecting, verifying. Never fails a writer, never changes a value."""
 
 from crdtcat.maintenance.bundling import CheckpointResult
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.collect import CollectResult, collect_log
 from crdtcat.maintenance.merge import MergeResult, merge
+from crdtcat.maintenance.progress import Progress
 from crdtcat.maintenance.upkeep import upkeep
+from crdtcat.maintenance.verify import verify
+from crdtcat.maintenance.verify_report import Depth, Problem, VerifyReport
 
 __all__ = [
     "CheckpointResult",
     "CollectResult",
+    "Depth",
     "MergeResult",
+    "Problem",
+    "Progress",
+    "VerifyReport",
     "checkpoint",
     "collect_log",
     "merge",
     "upkeep",
+    "verify",
 ]

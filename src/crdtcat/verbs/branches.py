@@ -133,7 +133,7 @@ def delete_branch(session: Session, name: str) -> None:
 
 def end_all(store: Store, table: str, incarnation: int) -> None:
     """Mark and delete the logs of all branches of a dropped table. As `delete_branch`, for each."""
-    for life in _lives(store, table, incarnation):
+    for life in lives(store, table, incarnation):
         folder = log_folder(table, life.branch, incarnation, life.number)
         store.put(dropped_name(folder), b"")
         _delete_log(store, folder)
@@ -141,25 +141,25 @@ def end_all(store: Store, table: str, incarnation: int) -> None:
 
 def live_starts(store: Store, table: str, incarnation: int) -> dict[Life, BranchStart]:
     """The starts of all branches that were not deleted. One LIST page per 1,000, and one GET for each."""
-    lives = [life for life, over in _lives(store, table, incarnation).items() if not over]
-    names = [start_name(table, incarnation, *life) for life in lives]
+    live = [life for life, over in lives(store, table, incarnation).items() if not over]
+    names = [start_name(table, incarnation, *life) for life in live]
     answers = store.get_many([(name, 0, None) for name in names])
     return {
         life: decode_branch_start(data, name)
-        for life, name, data in zip(lives, names, answers, strict=True)
+        for life, name, data in zip(live, names, answers, strict=True)
         if data is not None
     }
 
 
-def _lives(store: Store, table: str, incarnation: int) -> dict[Life, bool]:
+def lives(store: Store, table: str, incarnation: int) -> dict[Life, bool]:
     """Every life of every branch there ever was, and whether it is over."""
-    lives: dict[Life, bool] = {}
+    found: dict[Life, bool] = {}
     for item in store.list(branches_folder(table, incarnation)):
         parsed = parse_ref(item.name)
         if parsed is not None:
             branch, number, over = parsed
-            lives[Life(branch, number)] = over or lives.get(Life(branch, number), False)
-    return lives
+            found[Life(branch, number)] = over or found.get(Life(branch, number), False)
+    return found
 
 
 def _latest(session: Session, name: str) -> tuple[int, BranchStart | None]:

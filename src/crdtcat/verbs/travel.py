@@ -107,10 +107,14 @@ def _by(log: Log, moment: datetime) -> Array:
     return found
 
 
-def _tag_name(session: Session, name: str) -> str:
+def tag_folder(session: Session) -> str:
+    """Where a table's tags are."""
     incarnation = session.settings.incarnation
-    folder = "tags" if incarnation == 1 else f"tags~{incarnation}"
-    return f"tables/{session.table}/refs/{folder}/{validate_tag_name(name)}.json"
+    return f"tables/{session.table}/refs/{'tags' if incarnation == 1 else f'tags~{incarnation}'}/"
+
+
+def _tag_name(session: Session, name: str) -> str:
+    return f"{tag_folder(session)}{validate_tag_name(name)}.json"
 
 
 def write_tag(session: Session, name: str, at: At | None, *, replace: bool) -> Snapshot:
@@ -147,7 +151,7 @@ def read_tag(session: Session, name: str) -> Snapshot | None:
 
 def list_tags(session: Session) -> dict[str, Snapshot]:
     """All tags. One LIST and one GET for each."""
-    folder = _tag_name(session, "x").removesuffix("x.json")
+    folder = tag_folder(session)
     names = [item.name.removeprefix(folder).removesuffix(".json") for item in session.store.list(folder)]
     found = {name: read_tag(session, name) for name in names}
     return {name: snapshot for name, snapshot in found.items() if snapshot is not None}

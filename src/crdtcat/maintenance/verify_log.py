@@ -1,0 +1,281 @@
+"""Verification of what a table's state rests on: settings, tags, transactions, versions, bundles.
+
+A reader stops at the first damaged file; this reads every one, also those that a reader would pass over
+because a bundle covers them, and puts together what can be read. Files that are collected meanwhile are no
+damage: what vanishes is looked for again in a new listing. Memory: the log, and a batch of files.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from crdtcat.errors import Corrupt, CrdtcatError, DataError, InvalidArgument
+from crdtcat.format.refs import decode_branch_start, start_name
+from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.format.settings import MARKER, MARKER_NAME, check_marker, decode_settings, settings_name
+from crdtcat.head.clocks import seen_by
+from crdtcat.head.snapshot import Snapshot, snapshot_id
+from crdtcat.incarnations import MAIN
+from crdtcat.log import Log, State, select
+from crdtcat.log.state import ids_of
+from crdtcat.maintenance.progress import Progress, Tell
+from crdtcat.maintenance.verify_report import Problem
+from crdtcat.protocol import is_bundle, is_version, mark_name, version_name
+from crdtcat.protocol.names import TRANSACTIONS
+from crdtcat.protocol.reader import PASSES_MAX
+from crdtcat.session import Session
+from crdtcat.store import ObjectInfo
+from crdtcat.verbs.branches import lives, open_branch
+from crdtcat.verbs.travel import tag_folder
+
+BATCH_BYTES: Final = 32 * 2**20
+BATCH_FILES: Final = 512
+NAMED_MAX: Final = 1_000  # missing versions named one by one; a bundle can hold a million
+
+
+@dataclass
+class LogCheck:
+    """The state, as far as it can be read, and what is wrong with the files it comes from.
+
+    Attributes:
+        state: everything that could be read.
+        problems: what could not.
+        files: how many files were looked at.
+        bytes: how many bytes they have.
+        listed: names in the last listing of the log and of `transactions/`.
+    """
+
+    state: State
+    problems: list[Problem] = field(default_factory=list)
+    files: int = 0
+    bytes: int = 0
+    listed: list[str] = field(default_factory=list)
+
+
+def check_log(session: Session, tell: Tell) -> LogCheck:
+    """Read and check everything but segments.
+
+    Costs one GET for each file of the log and of `transactions/`, for each tag, for the settings and for the
+    marker, and their LIST pages. Raises `NotFound`: the table was dropped; and what the store raises.
+    """
+    check = LogCheck(State(session.folder))
+    _check_small_files(session, check)
+    tags = _read_tags(session, check)  # before the log, which then holds what they name
+    _check_one(session, check, tell)
+    for name, snapshot in tags.items():
+        if not _holds(check.state.log, snapshot) and not _in_a_branch(session, snapshot):
+            why = f"names {snapshot.versions:,} versions, of which not all can be read"
+            check.problems.append(Problem(name, why))
+    return check
+
+
+def _check_one(session: Session, check: LogCheck, tell: Tell) -> None:
+    """One log; for a branch, first the log that it starts from."""
+    if session.source is not None:
+        source, snapshot = session.source
+        check.state = State(source.folder)
+        _check_one(source, check, tell)
+        log = check.state.log
+        check.state = State(session.folder, select(log, seen_by(snapshot.clock, log)) if len(log) else log)
+        _check_start(session, snapshot, check)
+    damaged = _read_files(session, check, tell)
+    _check_mark(session, check)
+    _judge(session, check, damaged)
+
+
+def _check_start(session: Session, snapshot: Snapshot, check: LogCheck) -> None:
+    name = start_name(session.table, session.settings.incarnation, session.branch, session.life)
+    (data,) = session.store.get_many([(name, 0, None)])
+    check.files += 1
+    check.bytes += len(data or b"")
+    try:
+        if data is None:
+            raise Corrupt(name, "missing: the store has no such object")
+        if decode_branch_start(data, name).encode() != data:
+            raise Corrupt(name, "damaged: not the bytes that were written")
+    except DataError as error:
+        check.problems.append(Problem(name, _why(error)))
+    if not _holds(check.state.log, snapshot):
+        why = f"the branch starts with {snapshot.versions:,} versions, of which not all can be read"
+        check.problems.append(Problem(name, why))
+
+
+def _read_files(session: Session, check: LogCheck, tell: Tell) -> dict[str, DataError]:
+    done: set[str] = set()
+    damaged: dict[str, DataError] = {}
+    gaps: frozenset[tuple[int, int]] = frozenset()
+    what = f"verify {session.table}"
+    for _ in range(PASSES_MAX):
+        listed = [item for folder in (TRANSACTIONS, session.folder) for item in session.store.list(folder)]
+        check.listed = [item.name for item in listed]
+        session.check_not_dropped(check.listed)
+        todo = [i for i in listed if (is_version(i.name) or is_bundle(i.name)) and i.name not in done]
+        vanished = False
+        for batch in _batches(todo):
+            answers = session.store.get_many([(item.name, 0, None) for item in batch])
+            files = [(i.name, data) for i, data in zip(batch, answers, strict=True) if data is not None]
+            vanished = vanished or len(files) < len(batch)
+            check.state = _joined(check.state, files, damaged)
+            done |= {name for name, _ in files}
+            check.files += len(files)
+            check.bytes += sum(len(data) for _, data in files)
+            total = len(done) + sum(item.name not in done for item in todo)
+            tell(Progress(what, len(done), total, "log files", check.bytes, len(damaged)))
+        now = check.state.gaps()
+        if not vanished and now == gaps:  # seen twice, or none: not a version that came in between
+            break
+        gaps = now
+    tell(Progress(what, len(done), len(done), "log files", check.bytes, len(damaged)))
+    return damaged
+
+
+def _batches(items: Sequence[ObjectInfo]) -> Iterator[list[ObjectInfo]]:
+    batch: list[ObjectInfo] = []
+    size = 0
+    for item in items:
+        if batch and (len(batch) == BATCH_FILES or size + item.size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += item.size
+    if batch:
+        yield batch
+
+
+def _joined(state: State, files: Sequence[tuple[str, bytes]], damaged: dict[str, DataError]) -> State:
+    """The state with all files that are good."""
+    try:
+        return state.joined(files)
+    except DataError:
+        pass
+    good = []
+    for file in files:
+        try:
+            State(state.folder).joined([file])
+        except DataError as error:
+            damaged[file[0]] = error
+        else:
+            good.append(file)
+    return state.joined(good)
+
+
+def _judge(session: Session, check: LogCheck, damaged: dict[str, DataError]) -> None:
+    """What damaged and missing files cost, as far as that can be known."""
+    log, known = check.state.log, session.state.log
+    lost = np.flatnonzero(log.find(known.ids) < 0)  # versions this handle has seen, and are nowhere now
+    lost_rows = {known.id_at(int(at)): _rows_added(session, int(at)) for at in lost.tolist()}
+    for name, error in sorted(damaged.items()):
+        rows: int | None = None
+        if is_version(name) and int(log.find(ids_of([name]))[0]) >= 0:
+            rows = 0
+        elif is_version(name) and int(known.find(ids_of([name]))[0]) >= 0:
+            rows = _rows_added(session, int(known.find(ids_of([name]))[0]))
+        elif name in check.state.replaced or (len(known) and not lost_rows and not check.state.gaps()):
+            rows = 0
+        check.problems.append(Problem(name, _why(error), rows, None if rows is None else 0))
+    missing = {(id.writer, id.seq) for id in lost_rows}
+    named = [id for id in lost_rows if version_name(session.folder, id) not in damaged]
+    for id in named[:NAMED_MAX]:
+        why = "missing: this handle has read it, and neither it nor a bundle with it is there now"
+        check.problems.append(Problem(version_name(session.folder, id), why, lost_rows[id], 0))
+    if len(named) > NAMED_MAX:
+        rows = sum(lost_rows[id] for id in named[NAMED_MAX:])
+        why = f"{len(named) - NAMED_MAX:,} more versions are missing"
+        check.problems.append(Problem(session.folder, why, rows, 0))
+    damaged_here = any(rows is None for rows in (problem.rows for problem in check.problems))
+    for writer, seq in sorted(check.state.gaps() - missing):
+        hint = "; it may be in a damaged file named above" if damaged_here else ""
+        why = f"version {seq} of writer {writer:016x} is missing; later ones are there{hint}"
+        check.problems.append(Problem(session.folder, why))
+
+
+def _rows_added(session: Session, version: int) -> int:
+    log = session.state.log
+    return int(log.rows[log.chunk_start[version] : log.chunk_start[version + 1]].sum())
+
+
+def _check_mark(session: Session, check: LogCheck) -> None:
+    """A log that a transaction touches has a mark, or readers pass the transaction over."""
+    mark = mark_name(session.folder)
+    names = [name for name in check.listed if name.startswith(TRANSACTIONS) and is_version(name)]
+    touching = np.flatnonzero(check.state.log.find(ids_of(names)) >= 0)
+    if len(touching) and mark not in check.listed:
+        why = f"missing: {len(touching):,} transactions touch this table, and readers do not look for them"
+        check.problems.append(Problem(mark, why))
+
+
+def _check_small_files(session: Session, check: LogCheck) -> None:
+    incarnation = session.settings.incarnation
+    table = session.table
+    names = dict.fromkeys((MARKER_NAME, settings_name(table), settings_name(table, incarnation)))
+    answers = session.store.get_many([(name, 0, None) for name in names])
+    for name, data in zip(names, answers, strict=True):
+        check.files += 1
+        try:
+            if data is None:
+                raise Corrupt(name, "missing: the store has no such object")
+            check.bytes += len(data)
+            if name == MARKER_NAME:
+                check_marker(data)
+                canonical = MARKER
+            else:
+                found = decode_settings(data, name)
+                canonical = found.encode()
+                if found.incarnation == incarnation and found != session.settings and not found.dropped:
+                    raise Corrupt(name, "holds other settings than this handle was opened with")
+            if data != canonical:
+                raise Corrupt(name, "damaged: not the bytes that were written")
+        except DataError as error:
+            check.problems.append(Problem(name, _why(error)))
+
+
+def _read_tags(session: Session, check: LogCheck) -> dict[str, Snapshot]:
+    names = [item.name for item in session.store.list(tag_folder(session))]
+    answers = session.store.get_many([(name, 0, None) for name in names])
+    tags: dict[str, Snapshot] = {}
+    for name, data in zip(names, answers, strict=True):
+        if data is None:
+            continue  # deleted since
+        check.files += 1
+        check.bytes += len(data)
+        try:
+            content = unseal_json(data, name)
+            if seal_json(content) != data:
+                raise Corrupt(name, "damaged: not the bytes that were written")
+            tags[name] = Snapshot.parse(content["snapshot"])
+        except (InvalidArgument, KeyError, TypeError):
+            check.problems.append(Problem(name, "not a tag", 0, 0))
+        except DataError as error:
+            check.problems.append(Problem(name, _why(error), 0, 0))
+    return tags
+
+
+def _holds(log: Log, snapshot: Snapshot) -> bool:
+    """Whether a log has exactly the versions of a snapshot, among others."""
+    chosen = select(log, seen_by(snapshot.clock, log)) if len(log) else log
+    return len(chosen) == snapshot.versions and snapshot_id(chosen) == snapshot.id
+
+
+def _in_a_branch(session: Session, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is one of another branch, or may have been of one that was deleted: tags are shared
+    by all branches. Reads the logs of all branches; only for tags that name something else than this one."""
+    all_lives = lives(session.store, session.table, session.settings.incarnation)
+    if any(all_lives.values()):
+        return True
+    for name in {MAIN, *(life.branch for life in all_lives)} - {session.branch}:
+        try:
+            other = copy.copy(open_branch(session, name))  # a copy has read nothing yet
+            if _holds(other.refresh().state.log, snapshot):
+                return True
+        except (CrdtcatError, LookupError):  # damaged: that branch's own verification tells
+            continue
+    return False
+
+
+def _why(error: DataError) -> str:
+    return error.why if isinstance(error, Corrupt) else str(error)
