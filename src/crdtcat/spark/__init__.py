@@ -1,0 +1,17 @@
+"""Spark: tables as DataFrames, in batches and in streams. Needs `pip install 'crdtcat[spark]'` and Java.
+
+`register(spark)`, then `spark.read.format("crdtcat")` and `df.write.format("crdtcat")`; or `load` and `save`,
+which can do more than Spark lets a format do. See docs/spark.md.
+"""
+
+from crdtcat.spark.loading import load
+from crdtcat.spark.saving import foreach_batch, save
+from crdtcat.spark.source import CrdtcatSource
+
+
+def register(spark: object) -> None:
+    """Make `format("crdtcat")` known to a session. Not needed where Spark finds installed packages itself."""
+    spark.dataSource.register(CrdtcatSource)  # type: ignore[attr-defined]
+
+
+__all__ = ["CrdtcatSource", "foreach_batch", "load", "register", "save"]

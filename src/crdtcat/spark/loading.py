@@ -1,0 +1,162 @@
+"""`load`: a table as a DataFrame over Spark's own Parquet reader, so that a clean table scans at native
+speed.
+
+The snapshot is pinned and planned here. Segments Spark can read go to its Parquet reader, which prunes
+columns and row groups by itself; of a segment with dead row groups only the live rows are kept, by their
+number in the file. Rows that are still inside version files, and whatever Spark cannot read as we would, come
+from the Python path; the parts are joined. Rows come in no particular order, as always in Spark.
+
+Natively read columns are not checked against their BLAKE3 hashes: Parquet's page checksums are, and `verify`
+is there for the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+from pyspark.sql import types as st
+
+from crdtcat import Catalog
+from crdtcat.chunks.types import decode_type
+from crdtcat.errors import InvalidArgument
+from crdtcat.scan.plan import Plan
+from crdtcat.spark.native import NativeGroup, Run, condition, quoted, split
+from crdtcat.spark.pinned import pin
+from crdtcat.spark.reading import Selection
+from crdtcat.spark.saving import as_catalog, for_tasks
+from crdtcat.spark.types import spark_type
+from crdtcat.store import Store
+from crdtcat.store.local import LocalStore
+from crdtcat.store.s3 import S3Store
+from crdtcat.verbs.travel import At
+
+_CHECKSUMS: Final = "parquet.page.verify-checksum.enabled"
+_GLOBS: Final = frozenset("{}[]*?\\")  # Spark would expand them in a path
+
+
+def load(
+    spark: Any,
+    catalog: Catalog | str | os.PathLike[str],
+    table: str,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: Any = None,
+    at: At | None = None,
+    branch: str = "main",
+    native: bool | None = None,
+) -> Any:
+    """A table as a DataFrame, pinned to one snapshot. Costs a head, on the driver.
+
+    Args:
+        spark: the session.
+        catalog: a handle, or the catalog's URL.
+        table: the table's name.
+        columns: names, in the order wanted; all by default.
+        filter: as `Table.scan` takes it; chunks are pruned by it here, before Spark plans anything.
+        at: a snapshot or its token, a version id, a tag, a moment; now by default.
+        branch: the branch.
+        native: whether Spark's Parquet reader is used. By default for catalogs on a file system; for S3 say
+            `True` if the cluster has Hadoop's `s3a` and its credentials.
+
+    Raises:
+        NotFound, InvalidArgument, InvalidFilter, Expired: as `Table.scan` does.
+        UnsupportedType: a column that Spark has no type for.
+    """
+    if branch != "main":
+        raise InvalidArgument(f"branch={branch!r}: this release has the branch 'main' only")
+    handle = for_tasks(as_catalog(catalog))
+    opened = handle.table(table)
+    pinned = pin(handle, opened, at)
+    names = None if columns is None else tuple(columns)
+    selection = Selection(pinned, names, filter)
+    schema = selection.schema()
+    plan, units = selection.planned()
+    root = _root(handle.store, native)
+    groups: list[NativeGroup] = []
+    left: list[int] | None = None
+    if root is not None:
+        groups, left = split(plan, units, opened._session.state.log)
+    frames = [frame for group in groups for frame in _native_frames(spark, root or "", plan, group)]
+    if left is None or left or not frames:
+        within = None if left is None else tuple(left)
+        frames.append(_python_frame(spark, Selection(pinned, names, filter, within), schema))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def _root(store: Store, native: bool | None) -> str | None:
+    """Where Spark finds the store's files, or `None` to leave it."""
+    if native is False:
+        return None
+    if isinstance(store, LocalStore) and not _GLOBS & set(store.root):
+        return f"file:{store.root}"
+    if native and isinstance(store, S3Store):
+        return "s3a://" + store.url.split("://", 1)[1].rstrip("/")
+    if native:
+        raise InvalidArgument(f"native=True: Spark cannot read the files of {store.url} by itself")
+    return None
+
+
+def _native_frames(spark: Any, root: str, plan: Plan, group: NativeGroup) -> Iterator[Any]:
+    stored = st.StructType(
+        [
+            st.StructField(name, spark_type(decode_type(code), name))
+            for name, code in {
+                field.name: field.type for _, field in group.sources if field is not None
+            }.items()
+        ]
+    )
+    reader = spark.read.schema(stored).option("recursiveFileLookup", "true").option(_CHECKSUMS, "true")
+    if group.clean:
+        yield _shown(plan, group, reader.parquet(*[f"{root}/{name}" for name in group.clean]))
+    if group.runs:
+        files = list(dict.fromkeys(run.file for run in group.runs))
+        every = reader.parquet(*[f"{root}/{name}" for name in files])
+        yield _shown(plan, group, _within(spark, every, group.runs))
+
+
+def _within(spark: Any, frame: Any, runs: Sequence[Run]) -> Any:
+    """The rows of some runs of files; those of a run given twice come twice."""
+    listed = [(run.file.rpartition("/")[2], run.start, run.stop) for run in runs]
+    wanted = F.broadcast(
+        spark.createDataFrame(listed, "crdtcat_file string, crdtcat_start long, crdtcat_stop long")
+    )
+    found = frame.withColumn("crdtcat_place", F.col("_metadata"))
+    place = F.col("crdtcat_place")
+    inside = (place["row_index"] >= F.col("crdtcat_start")) & (place["row_index"] < F.col("crdtcat_stop"))
+    return found.join(wanted, (place["file_name"] == F.col("crdtcat_file")) & inside)
+
+
+def _shown(plan: Plan, group: NativeGroup, frame: Any) -> Any:
+    """The columns as they are called and typed today, filtered."""
+    columns = []
+    for column, field in group.sources:
+        shown = spark_type(column.type, column.name)
+        if field is None:
+            value = F.lit(None).cast(shown)
+        else:
+            value = F.col(quoted(field.name))
+            if spark_type(decode_type(field.type), field.name) != shown:
+                value = value.cast(shown)
+        columns.append(value.alias(column.name))
+    found = frame.select(*columns)
+    if plan.filter is None:
+        return found
+    wanted = condition(plan.filter.predicate)
+    kept = found if wanted is None else found.filter(wanted)
+    return kept.select(*[F.col(quoted(column.name)) for column in plan.columns])
+
+
+def _python_frame(spark: Any, selection: Selection, schema: st.StructType) -> Any:
+    """What our own reader reads in tasks: one task for each share."""
+    shares = selection.shares(None) or [()]
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from selection.batches(shares[number])
+
+    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(read, schema)

@@ -1,0 +1,258 @@
+"""What Spark's own Parquet reader can read of a plan, and what it cannot.
+
+A segment is a Parquet file, so Spark reads it as fast as any. It can be trusted with a chunk when the chunk
+is in a segment, every column needed has a type Spark reads as we would, and the filter either holds for all
+its rows or says something Spark understands the same way. Everything else is left to the Python path, which
+can read all.
+
+Whatever a later release adds to a unit (rows masked, cells replaced) makes the unit one for the Python path
+unless `understands` says otherwise: nothing is read natively by default.
+
+Pure: no request, no session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+
+from crdtcat.chunks.types import decode_type
+from crdtcat.format.schema_code import StoredField
+from crdtcat.head.columns import Column
+from crdtcat.log.log import Log
+from crdtcat.scan.execute import Sources, Unit
+from crdtcat.scan.filters import predicate as tree
+from crdtcat.scan.filters.operand import Field
+from crdtcat.scan.plan import Plan
+from crdtcat.spark.types import spark_type
+
+_UNIT_FIELDS: Final = frozenset({"chunks", "whole", "sources", "segment", "nbytes"})
+_LEAVES: Final = frozenset({
+    pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
+    pa.uint64(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.string_view(), pa.binary(),
+    pa.large_binary(), pa.binary_view(), pa.date32(),
+})  # fmt: skip
+_COMPARED: Final = (
+    pt.is_integer,
+    pt.is_string,
+    pt.is_large_string,
+    pt.is_boolean,
+    pt.is_date32,
+    pt.is_decimal,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows of a segment, by number: `start` to `stop`. The same run twice means the rows count twice."""
+
+    file: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, eq=False)
+class NativeGroup:
+    """Segments whose rows are shown in the same way.
+
+    Attributes:
+        sources: for each column needed, the stored field that holds it.
+        clean: files of which every row is wanted, once.
+        runs: rows wanted of other files.
+    """
+
+    sources: Sources
+    clean: tuple[str, ...]
+    runs: tuple[Run, ...]
+
+
+def split(plan: Plan, units: Sequence[Unit], layout: Log) -> tuple[list[NativeGroup], list[int]]:
+    """What Spark can read by itself, and the chunks that are left.
+
+    `layout` is the newest log there is: it knows every row group of a segment, while the plan's own may be
+    that of an older snapshot, and lack some."""
+    translated = plan.filter is None or condition(plan.filter.predicate) is not None
+    groups: dict[int, tuple[Sources, list[tuple[int, int]]]] = {}
+    left: list[int] = []
+    for unit in units:
+        native = unit.segment is not None and understands(unit) and readable(plan, unit)
+        for chunk, whole in zip(unit.chunks, unit.whole, strict=True):
+            if native and (whole or translated):
+                segment = unit.segment
+                group = next(group for place, group in plan.places(chunk) if place == segment)
+                groups.setdefault(id(unit.sources), (unit.sources, []))[1].append((segment or 0, group))
+                continue
+            left.append(chunk)
+    known = _Layout(layout)
+    made = []
+    for sources, wanted in groups.values():
+        clean, runs, unknown = known.divided(plan, wanted)
+        left += [chunk for chunk in plan.chunks.tolist() if _placed(plan, chunk, unknown)]
+        made.append(NativeGroup(sources, tuple(clean), tuple(runs)))
+    return made, sorted(left)
+
+
+def _placed(plan: Plan, chunk: int, segments: set[int]) -> bool:
+    return bool(segments) and any(segment in segments for segment, _ in plan.places(chunk)[:1])
+
+
+def understands(unit: Unit) -> bool:
+    """Whether a unit says nothing that only our own reader can do."""
+    return all(item.name in _UNIT_FIELDS or not getattr(unit, item.name) for item in fields(unit))
+
+
+class _Layout:
+    """How many rows each row group of a segment has, as far as a log knows."""
+
+    def __init__(self, log: Log) -> None:
+        self._names = {name: at for at, name in enumerate(log.segment_name.tolist())}
+        order = np.argsort(log.place_segment, kind="stable")
+        self._segment, self._group = log.place_segment[order], log.place_group[order]
+        self._rows = log.rows[log.place_chunk[order]]
+
+    def divided(self, plan: Plan, wanted: Sequence[tuple[int, int]]) -> tuple[list[str], list[Run], set[int]]:
+        """Files wanted as they are, runs of others, and segments whose layout is not known."""
+        clean: list[str] = []
+        runs: list[Run] = []
+        unknown: set[int] = set()
+        by_segment: dict[int, list[int]] = {}
+        for segment, group in wanted:
+            by_segment.setdefault(segment, []).append(group)
+        for segment, groups in by_segment.items():
+            sizes = self._sizes(plan.head.log.segment_name[segment])
+            file = plan.segment_file(segment)
+            if sizes is None or max(groups) >= len(sizes):
+                unknown.add(segment)
+            elif sorted(groups) == list(range(len(sizes))):
+                clean.append(file)
+            else:
+                runs += _runs(file, sizes, groups)
+        return clean, runs, unknown
+
+    def _sizes(self, name: bytes) -> list[int] | None:
+        """Rows of the row groups 0, 1, 2, ...; `None` if one in between is not known."""
+        at = self._names.get(bytes(name))
+        if at is None:
+            return None
+        first, last = np.searchsorted(self._segment, np.array([at, at + 1], self._segment.dtype))
+        rows = dict(zip(self._group[first:last].tolist(), self._rows[first:last].tolist(), strict=True))
+        return [rows[group] for group in range(len(rows))] if set(rows) == set(range(len(rows))) else None
+
+
+def _runs(file: str, sizes: list[int], groups: list[int]) -> Iterator[Run]:
+    """Neighbouring groups as one run; a group that is wanted again starts another."""
+    starts = np.concatenate(([0], np.cumsum(sizes))).tolist()
+    waiting = sorted(groups)
+    while waiting:
+        again: list[int] = []
+        first = last = waiting[0]
+        for group in waiting[1:]:
+            if group == last:
+                again.append(group)
+            elif group == last + 1:
+                last = group
+            else:
+                yield Run(file, starts[first], starts[last + 1])
+                first = last = group
+        yield Run(file, starts[first], starts[last + 1])
+        waiting = again
+
+
+def readable(plan: Plan, unit: Unit) -> bool:
+    """Whether Spark reads every column needed of a unit's chunks as we would."""
+    log = plan.head.log
+    stored = plan.head.columns.fields(int(log.chunk_schema[unit.chunks[0]]))
+    folded = [field.name.casefold() for field in stored]
+    wanted = [field.name.casefold() for _, field in unit.sources if field is not None]
+    if any(folded.count(name) > 1 for name in wanted) or not wanted:
+        return False  # Spark finds columns without regard to case, and counts nothing without one
+    return all(field is None or _shown_alike(column, field) for column, field in unit.sources)
+
+
+def _shown_alike(column: Column, field: StoredField) -> bool:
+    stored = decode_type(field.type)
+    return _is_native(stored) and (stored == column.type or _widens(stored, column.type))
+
+
+def _is_native(t: pa.DataType) -> bool:
+    if isinstance(t, pa.BaseExtensionType):
+        return _is_native(t.storage_type)
+    if t in _LEAVES:
+        return True
+    if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
+        return _is_native(t.value_type)
+    if pt.is_struct(t) or pt.is_map(t) or pt.is_list(t) or pt.is_large_list(t):
+        return t.num_fields > 0 and all(_is_native(child) for child in _children(t))
+    return bool(
+        (pt.is_timestamp(t) and t.unit == "us")
+        or (pt.is_decimal(t) and t.precision <= 38 and 0 <= t.scale <= t.precision)
+        or (pt.is_fixed_size_binary(t) and t.byte_width > 0)
+    )
+
+
+def _children(t: pa.DataType) -> list[pa.DataType]:
+    if pt.is_map(t):
+        return [t.key_type, t.item_type]
+    return [t.field(i).type for i in range(t.num_fields)]
+
+
+def _widens(stored: pa.DataType, shown: pa.DataType) -> bool:
+    """Types between which Spark's cast is ours."""
+    if spark_type(stored, "") == spark_type(shown, "") and _is_native(shown):
+        return True
+    small = pt.is_integer(stored) and stored.bit_width <= 32
+    if pt.is_integer(stored) and pt.is_integer(shown):
+        return bool(shown != pa.uint64())
+    return bool((small or stored == pa.float32()) and shown == pa.float64())
+
+
+def condition(node: tree.Predicate) -> Any:
+    """A predicate as a condition on Spark's columns, if Spark gives every row the same truth; else `None`."""
+    if isinstance(node, tree.Constant):
+        return F.lit(node.value).cast("boolean")
+    if isinstance(node, tree.Not):
+        inner = condition(node.part)
+        return None if inner is None else ~inner
+    if isinstance(node, tree.And | tree.Or):
+        parts = [condition(part) for part in node.parts]
+        if any(part is None for part in parts):
+            return None
+        joined = parts[0]
+        for part in parts[1:]:
+            joined = joined & part if isinstance(node, tree.And) else joined | part
+        return joined
+    return _leaf(node)
+
+
+def _leaf(node: tree.Predicate) -> Any:
+    if not isinstance(node, tree.Compare | tree.In | tree.IsNull):
+        return None
+    operand = node.operand
+    if not isinstance(operand, Field) or len(operand.path) != 1:
+        return None
+    column = F.col(quoted(operand.path[0]))
+    if isinstance(node, tree.IsNull):
+        return column.isNull()
+    if not any(kind(operand.type) for kind in _COMPARED):
+        return None
+    if isinstance(node, tree.In):
+        return None if node.null is not None else column.isin([value.as_py() for value in node.values])
+    value = F.lit(node.value.as_py())
+    return {
+        "=": column == value,
+        "!=": column != value,
+        "<": column < value,
+        "<=": column <= value,
+        ">": column > value,
+        ">=": column >= value,
+    }[node.operator]
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's parser takes it whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"

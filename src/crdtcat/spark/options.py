@@ -1,0 +1,171 @@
+"""What a DataFrame reader or writer may be told about a table, as Spark's options: text, case-insensitive.
+
+Checked where the options are first seen, on the driver, before a task starts: an unknown name, a missing
+table name, a value outside its range is an error that names it. Storage options may hold credentials: they
+are never part of a message, a representation or a plan."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from crdtcat import Catalog
+from crdtcat.errors import InvalidArgument
+
+SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname", "mergeschema", "overwriteschema"})
+"""Options of Spark's own writers that reach every sink."""
+TASK_SEGMENT_BYTES: Final = 128 * 2**20  # Arrow content a task holds before it stores a segment
+
+_KNOWN: Final = {
+    "catalog": "the catalog's URL",
+    "table": "the table's name",
+    "path": "<catalog>/<table>, instead of the two",
+    "storage_options": "JSON for the filesystem: credentials, endpoint; never shown",
+    "branch": "main",
+    "at": "read: a snapshot token, a version id, a tag, a moment",
+    "columns": "read: names, separated by commas, or a JSON list",
+    "filter": "read: SQL text",
+    "verify": "read: whether every column is checked against its hash",
+    "partition_bytes": "read: Arrow content per task",
+    "commit": "write: job or task",
+    "partition_by": "write: how a table made here is partitioned, a list",
+    "evolve": "write: whether new columns may be added",
+    "query": "write: a name under which a repeated write counts once",
+    "metadata": "write: JSON, attached to the commit",
+    "changes": "read: whether rows come with the change they are; needs `start` in a batch",
+    "deletes": "streaming read without changes: fail or ignore",
+    "start": "read of changes: earliest, latest, or what `at` takes",
+    "max_rows": "streaming read: rows per batch, at least one version",
+    "max_bytes": "streaming read: bytes per batch, at least one version",
+    "max_versions": "streaming read: versions per batch",
+}
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Options, understood. `repr` shows no storage options."""
+
+    catalog: str
+    table: str
+    storage: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    at: str | None = None
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    verify: bool = True
+    partition_bytes: int | None = None
+    commit: str = "job"
+    partition_by: tuple[str, ...] = ()
+    evolve: bool = False
+    query: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    changes: bool = False
+    ignore_deletes: bool = False
+    start: str = "earliest"
+    max_rows: int | None = None
+    max_bytes: int | None = None
+    max_versions: int | None = None
+
+    def open(self, *, upkeep: bool) -> Catalog:
+        """The catalog. No request."""
+        return Catalog(
+            self.catalog, self.storage, upkeep=upkeep, verify=self.verify, segment_bytes=TASK_SEGMENT_BYTES
+        )
+
+
+def parse_options(given: Mapping[str, str]) -> SourceOptions:
+    """Options as Spark hands them over. Raises `InvalidArgument`, naming the one that is wrong."""
+    options = {name.lower(): text for name, text in given.items() if name.lower() not in SPARKS_OWN}
+    unknown = sorted(options.keys() - _KNOWN.keys())
+    if unknown:
+        raise InvalidArgument(f"there is no option {unknown[0]!r}; there are {', '.join(sorted(_KNOWN))}")
+    catalog, table = _place(options)
+    if options.get("branch", "main") != "main":
+        raise InvalidArgument(f"branch={options['branch']!r}: this release has the branch 'main' only")
+    return SourceOptions(
+        catalog,
+        table,
+        storage=_map(options, "storage_options", secret=True),
+        at=options.get("at"),
+        columns=_list(options["columns"], "columns") if "columns" in options else None,
+        filter=options.get("filter"),
+        verify=_flag(options, "verify", default=True),
+        partition_bytes=_count(options, "partition_bytes"),
+        commit=_choice(options, "commit", ("job", "task")),
+        partition_by=_list(options.get("partition_by", ""), "partition_by"),
+        evolve=_flag(options, "evolve", default=False),
+        query=options.get("query"),
+        metadata=_map(options, "metadata"),
+        changes=_flag(options, "changes", default=False),
+        ignore_deletes=_choice(options, "deletes", ("fail", "ignore")) == "ignore",
+        start=options.get("start", "earliest"),
+        max_rows=_count(options, "max_rows"),
+        max_bytes=_count(options, "max_bytes"),
+        max_versions=_count(options, "max_versions"),
+    )
+
+
+def _place(options: Mapping[str, str]) -> tuple[str, str]:
+    path = options.get("path", "")
+    if path and ("catalog" in options or "table" in options):
+        raise InvalidArgument("give either the path <catalog>/<table>, or the options catalog and table")
+    catalog, _, table = path.rstrip("/").rpartition("/") if path else (options.get("catalog", ""), "", "")
+    table = table or options.get("table", "")
+    if not catalog or not table:
+        missing = "catalog" if not catalog else "table"
+        raise InvalidArgument(
+            f"option {missing!r} is missing: give catalog and table, or the path <catalog>/<table>"
+        )
+    return catalog, table
+
+
+def _list(text: str, name: str) -> tuple[str, ...]:
+    """`a, bucket(4, b)`, split at commas outside parentheses; or a JSON list, for names with commas."""
+    if text.lstrip().startswith("["):
+        names = _json(text, name)
+        if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
+            raise InvalidArgument(f"{name}={text!r}: a JSON list holds names")
+        return tuple(names)
+    return tuple(part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip())
+
+
+def _map(options: Mapping[str, str], name: str, *, secret: bool = False) -> dict[str, Any]:
+    text = options.get(name, "")
+    if not text:
+        return {}
+    found = _json(text, name, secret=secret)
+    if not isinstance(found, dict):
+        raise InvalidArgument(f"{name} is a JSON object, such as {{}}")
+    return found
+
+
+def _json(text: str, name: str, *, secret: bool = False) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        shown = "" if secret else f"={text[:80]!r}"
+        raise InvalidArgument(f"{name}{shown} is not JSON") from (None if secret else error)
+
+
+def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = options.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise InvalidArgument(f"{name}={options[name]!r}: pass true or false")
+    return text == "true"
+
+
+def _choice(options: Mapping[str, str], name: str, choices: tuple[str, str]) -> str:
+    text = options.get(name, choices[0])
+    if text not in choices:
+        raise InvalidArgument(f"{name}={text!r}: pass {' or '.join(map(repr, choices))}")
+    return text
+
+
+def _count(options: Mapping[str, str], name: str) -> int | None:
+    if name not in options:
+        return None
+    if not options[name].isdecimal() or int(options[name]) < 1:
+        raise InvalidArgument(f"{name}={options[name]!r}: pass a number from 1 on")
+    return int(options[name])

@@ -1,0 +1,112 @@
+"""A head that travels: pinned on the driver, read in tasks, the same everywhere.
+
+A DataFrame must read one snapshot, however late its tasks start and whatever is committed meanwhile. So the
+head itself is sent along, as a bundle with the rows that are still inside version files, and tasks make no
+request for metadata. A head too large to send with every task is named by its token instead, and each worker
+process loads it once. Either way a process that takes many tasks unpacks a head once."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from crdtcat import Catalog
+from crdtcat.chunks.read import FooterCache
+from crdtcat.format.settings import Settings
+from crdtcat.head import Head
+from crdtcat.log import decode_bundle, encode_bundle
+from crdtcat.scan.execute import Execution, Unit, units
+from crdtcat.scan.plan import Plan, make_plan
+from crdtcat.table import Table
+from crdtcat.verbs.travel import At, head_at
+
+PACKED_BYTES_MAX: Final = 8 * 2**20  # a head of about 40,000 chunks; larger ones are loaded by each process
+HEADS_KEPT: Final = 4  # per process
+_FOOTERS: Final = FooterCache()  # for all tables: segments have unique names
+
+
+@dataclass(frozen=True, eq=False)
+class Pinned:
+    """One snapshot of one table, and where it is. Pickles; credentials travel with the catalog.
+
+    Attributes:
+        catalog: where the table is.
+        table: its name.
+        token: the snapshot's name.
+        packed: the head itself, if it is small enough to travel.
+    """
+
+    catalog: Catalog = field(repr=False)
+    table: str
+    token: str
+    packed: bytes | None = field(repr=False)
+
+    def head(self) -> Head:
+        """The head. No request if it was packed; else that of loading it, once per process."""
+        return _unpacked(_Key((self.catalog.url, self.table, self.token), self))
+
+    def plan(
+        self, columns: tuple[str, ...] | None, filter: Any, within: tuple[int, ...] | None
+    ) -> tuple[Plan, tuple[Unit, ...]]:
+        """The plan of a scan of it, perhaps of some chunks only, and its units: the same wherever it is
+        made."""
+        name = (self.catalog.url, self.table, self.token, columns, pickle.dumps(filter), within)
+        return _planned(_Key(name, (self, columns, filter, within)))
+
+    def execution(self, plan: Plan) -> Execution:
+        """What reads the units of a plan of this head."""
+        return Execution(plan, self.catalog.store, _FOOTERS, verify=self.catalog.options.verify)
+
+
+def pin(catalog: Catalog, table: Table, at: At | None) -> Pinned:
+    """Pin a table as it is now, or as it was. Costs what a head costs. Raises as `head_at` does."""
+    return pinned_head(catalog, head_at(table._session, at))
+
+
+def pinned_head(catalog: Catalog, head: Head) -> Pinned:
+    """Pin a head that was loaded before. No request."""
+    log = head.log
+    bundle = encode_bundle(log.with_(inline={}), head.table)
+    packed = zlib.compress(pickle.dumps((bundle, dict(log.inline), head.settings)), 1)
+    return Pinned(
+        catalog, head.table, str(head.snapshot), packed if len(packed) <= PACKED_BYTES_MAX else None
+    )
+
+
+class _Key:
+    """Something to compute with, compared by what names it."""
+
+    def __init__(self, name: tuple[Any, ...], value: Any) -> None:
+        self.name, self.value = name, value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@lru_cache(HEADS_KEPT)
+def _unpacked(key: _Key) -> Head:
+    pinned: Pinned = key.value
+    if pinned.packed is None:
+        return head_at(pinned.catalog.table(pinned.table)._session, pinned.token)
+    bundle, inline, settings = pickle.loads(zlib.decompress(pinned.packed))  # noqa: S301 (made by `pin`)
+    assert isinstance(settings, Settings)
+    log = decode_bundle(bundle, pinned.table, f"pinned head of {pinned.table}").log
+    return Head(pinned.table, log.with_(inline=inline), settings)
+
+
+@lru_cache(HEADS_KEPT)
+def _planned(key: _Key) -> tuple[Plan, tuple[Unit, ...]]:
+    pinned, columns, filter, within = key.value
+    plan = make_plan(pinned.head(), columns, filter)
+    if within is not None:
+        kept = np.isin(plan.chunks, within)
+        plan = replace(plan, chunks=plan.chunks[kept], whole=plan.whole[kept])
+    return plan, tuple(units(plan))

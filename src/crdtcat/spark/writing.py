@@ -1,0 +1,192 @@
+"""Writing a DataFrame: planned on the driver, staged or committed in tasks.
+
+Two ways to commit. `job`: tasks store segments, the driver publishes one version from what they report: all
+or nothing. `task`: each task publishes a version of its own the moment it is done; no driver in the way, and
+an idempotency key from (query, partition) makes a task that runs twice count once. Tasks never do upkeep; the
+driver does, after the last of them.
+
+What is wrong with options, schema or table is raised while planning, before a task starts."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from crdtcat import Catalog, Version
+from crdtcat.errors import AlreadyExists, InvalidArgument, NotFound
+from crdtcat.maintenance import checkpoint, upkeep
+from crdtcat.session import Session
+from crdtcat.spark.types import table_schema
+from crdtcat.table import Table
+from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
+from crdtcat.writing.part import Part, Staging
+
+logger = logging.getLogger("crdtcat")
+
+
+@dataclass(frozen=True, eq=False)
+class WritePlan:
+    """One write of one DataFrame, as tasks and the driver need it. Pickles; credentials travel with it.
+
+    Attributes:
+        catalog: where it goes; does no upkeep.
+        table: the table's name.
+        schema: the rows' columns.
+        staging: how rows are staged; for `task`, how each task's are.
+        create: whether the table is made when the rows are committed.
+        exclusive: whether it must not be there by then.
+        by_task: whether each task commits.
+        query: what makes idempotency keys; a repeated write of one query counts once.
+        metadata: attached to every version.
+    """
+
+    catalog: Catalog = field(repr=False)
+    table: str
+    schema: pa.Schema
+    staging: Staging = field(repr=False)
+    create: bool
+    exclusive: bool
+    by_task: bool
+    query: str
+    metadata: Mapping[str, Any]
+
+    def named(self, query: str) -> WritePlan:
+        """The same under another query name: a batch of a stream, say."""
+        return replace(self, query=query)
+
+    def run(self, batches: Iterator[pa.RecordBatch], partition: int) -> Report:
+        """What a task does with its share. Nothing is stored for a share without rows.
+
+        `job`: one PUT per segment. `task`: as a stream writer, at most one version. Raises as those do.
+        """
+        rows = (batch for batch in batches if batch.num_rows)
+        if not self.by_task:
+            part = self.staging.stage(rows)
+            return Report(partition, part.rows, part=part)
+        part = self.staging.stage(rows)
+        if not part.rows:
+            return Report(partition, 0)
+        session = self.catalog.table(self.table)._session
+        key = task_key(self.query, partition)
+        version = commit_parts(session, self.staging, [part], metadata=self.metadata, key=key)
+        return Report(partition, part.rows, version=version)
+
+    def finish(self, reports: Sequence[Report | None], *, tidy: bool = True) -> tuple[Version, ...]:
+        """What the driver does once every task is done: publish what was staged, tidy the log."""
+        found = sorted((report for report in reports if report is not None), key=lambda item: item.partition)
+        if self.by_task:
+            versions = tuple(report.version for report in found if report.version is not None)
+            table = self.catalog.table(self.table)
+        else:
+            table = self._target()
+            parts = [report.part for report in found if report.part is not None]
+            if self.staging.replaces is None and not any(part.rows for part in parts):
+                return ()  # an append of nothing; the table is there
+            session = table._session
+            versions = (commit_parts(session, self.staging, parts, metadata=self.metadata, key=self.query),)
+        if tidy and versions:
+            _tidy(table._session, versions)
+        return versions
+
+    def _target(self) -> Table:
+        if not self.create:
+            return self.catalog.table(self.table)
+        return self.catalog.create_table(
+            self.table,
+            self.schema,
+            partition_by=self.staging.partition_by,
+            exist_ok=not self.exclusive,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a task tells the driver: its partition, and what it staged or committed. Pickles."""
+
+    partition: int
+    rows: int
+    part: Part | None = None
+    version: Version | None = None
+
+
+def task_key(query: str, partition: int) -> str:
+    """The idempotency key of one task's rows."""
+    return f"{query}/{partition}"
+
+
+def plan_write(
+    catalog: Catalog,
+    table: str,
+    schema: Any,
+    *,
+    mode: str = "append",
+    commit: str | None = None,
+    partition_by: Sequence[str] = (),
+    evolve: bool = False,
+    query: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> WritePlan:
+    """Plan a write of rows of a Spark schema. Costs a head, or less for a table that is not there yet.
+
+    With `commit="task"` a missing table is made here, because any task may be the first to commit; otherwise
+    it is made together with its rows.
+
+    Raises:
+        UserError: options, schema or table that do not go together.
+        AlreadyExists: `mode="errorifexists"`, and the table is there.
+        StoreError, DataError: the catalog cannot be read.
+    """
+    overwrite = mode == "overwrite"
+    by_task = (commit or "job") == "task"
+    if by_task and mode != "append":
+        raise InvalidArgument(f"commit='task' appends; mode={mode!r} is committed by the job: leave it out")
+    columns = table_schema(schema)
+    try:
+        found: Table | None = catalog.table(table)
+    except NotFound:
+        found = None
+    if found is not None and mode == "errorifexists":
+        raise AlreadyExists(f"table {table!r} is already in {catalog.url}: append to it or overwrite it")
+    if found is None and by_task:
+        found = catalog.create_table(table, columns, partition_by=partition_by, exist_ok=True)
+    if found is None:
+        staging = plan_new(catalog.store, catalog.options, columns, partition_by)
+    else:
+        _check_partitioning(found, partition_by)
+        staging = plan_parts(found._session, columns, evolve=evolve, overwrite=overwrite)
+    return WritePlan(
+        catalog,
+        table,
+        columns,
+        staging,
+        create=found is None,
+        exclusive=mode == "errorifexists",
+        by_task=by_task,
+        query=query or f"spark-{secrets.token_hex(16)}",
+        metadata=dict(metadata or {}),
+    )
+
+
+def _tidy(session: Session, versions: Sequence[Version]) -> None:
+    """Upkeep for versions whose writers did none. Never fails the write before it."""
+    session.options = session.options.model_copy(update={"upkeep": True})
+    upkeep(session, versions[-1].id)
+    if len(versions) < session.options.bundle_every:
+        return
+    try:
+        checkpoint(session)
+    except Exception as error:  # noqa: BLE001 (whatever it is, the commits before it stand)
+        logger.warning("upkeep of %s is put off to another commit: %s", session.folder, error)
+
+
+def _check_partitioning(table: Table, partition_by: Sequence[str]) -> None:
+    if partition_by and tuple(partition_by) != table.partition_by:
+        raise InvalidArgument(
+            f"partition_by={list(partition_by)}: table {table.name!r} is there, and partitioned by "
+            f"{list(table.partition_by)}; leave the option out"
+        )
