@@ -108,6 +108,7 @@ def changes_between(
     before: Head,
     after: Head,
     *,
+    branch: str,
     columns: tuple[str, ...] | None,
     filter: Any,
     with_columns: bool,
@@ -129,10 +130,14 @@ def changes_between(
         gone = gone[:0]
     sides = []
     if len(gone):
-        selection = Selection(pinned_head(catalog, before), columns, filter, within=tuple(gone.tolist()))
+        selection = Selection(
+            pinned_head(catalog, before, branch), columns, filter, within=tuple(gone.tolist())
+        )
         sides.append(Side(DELETE, selection, _removers(before, after, gone)))
     if len(came):
-        selection = Selection(pinned_head(catalog, after), columns, filter, within=tuple(came.tolist()))
+        selection = Selection(
+            pinned_head(catalog, after, branch), columns, filter, within=tuple(came.tolist())
+        )
         log = after.log
         sides.append(
             Side(INSERT, selection, {at: log.id_at(int(log.chunk_version[at])) for at in came.tolist()})

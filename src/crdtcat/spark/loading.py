@@ -23,6 +23,7 @@ from pyspark.sql import types as st
 from crdtcat import Catalog
 from crdtcat.chunks.types import decode_type
 from crdtcat.errors import InvalidArgument
+from crdtcat.incarnations import MAIN
 from crdtcat.scan.plan import Plan
 from crdtcat.spark.native import NativeGroup, Run, condition, quoted, split
 from crdtcat.spark.pinned import pin
@@ -46,7 +47,7 @@ def load(
     columns: Sequence[str] | None = None,
     filter: Any = None,
     at: At | None = None,
-    branch: str = "main",
+    branch: str = MAIN,
     native: bool | None = None,
 ) -> Any:
     """A table as a DataFrame, pinned to one snapshot. Costs a head, on the driver.
@@ -66,10 +67,8 @@ def load(
         NotFound, InvalidArgument, InvalidFilter, Expired: as `Table.scan` does.
         UnsupportedType: a column that Spark has no type for.
     """
-    if branch != "main":
-        raise InvalidArgument(f"branch={branch!r}: this release has the branch 'main' only")
     handle = for_tasks(as_catalog(catalog))
-    opened = handle.table(table)
+    opened = handle.table(table, branch)
     pinned = pin(handle, opened, at)
     names = None if columns is None else tuple(columns)
     selection = Selection(pinned, names, filter)
@@ -79,7 +78,7 @@ def load(
     groups: list[NativeGroup] = []
     left: list[int] | None = None
     if root is not None:
-        groups, left = split(plan, units, opened._session.state.log)
+        groups, left = split(plan, units, opened._session.head(refresh=False).log)
     frames = [frame for group in groups for frame in _native_frames(spark, root or "", plan, group)]
     if left is None or left or not frames:
         within = None if left is None else tuple(left)

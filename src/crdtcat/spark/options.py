@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument
+from crdtcat.incarnations import MAIN
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname", "mergeschema", "overwriteschema"})
 """Options of Spark's own writers that reach every sink."""
@@ -24,7 +25,7 @@ _KNOWN: Final = {
     "table": "the table's name",
     "path": "<catalog>/<table>, instead of the two",
     "storage_options": "JSON for the filesystem: credentials, endpoint; never shown",
-    "branch": "main",
+    "branch": "the table's branch, main by default",
     "at": "read: a snapshot token, a version id, a tag, a moment",
     "columns": "read: names, separated by commas, or a JSON list",
     "filter": "read: SQL text",
@@ -51,6 +52,7 @@ class SourceOptions:
     catalog: str
     table: str
     storage: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    branch: str = MAIN
     at: str | None = None
     columns: tuple[str, ...] | None = None
     filter: str | None = None
@@ -82,12 +84,11 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     if unknown:
         raise InvalidArgument(f"there is no option {unknown[0]!r}; there are {', '.join(sorted(_KNOWN))}")
     catalog, table = _place(options)
-    if options.get("branch", "main") != "main":
-        raise InvalidArgument(f"branch={options['branch']!r}: this release has the branch 'main' only")
     return SourceOptions(
         catalog,
         table,
         storage=_map(options, "storage_options", secret=True),
+        branch=options.get("branch", MAIN),
         at=options.get("at"),
         columns=_list(options["columns"], "columns") if "columns" in options else None,
         filter=options.get("filter"),

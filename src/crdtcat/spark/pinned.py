@@ -37,25 +37,27 @@ class Pinned:
     Attributes:
         catalog: where the table is.
         table: its name.
+        branch: which branch of it.
         token: the snapshot's name.
         packed: the head itself, if it is small enough to travel.
     """
 
     catalog: Catalog = field(repr=False)
     table: str
+    branch: str
     token: str
     packed: bytes | None = field(repr=False)
 
     def head(self) -> Head:
         """The head. No request if it was packed; else that of loading it, once per process."""
-        return _unpacked(_Key((self.catalog.url, self.table, self.token), self))
+        return _unpacked(_Key((self.catalog.url, self.table, self.branch, self.token), self))
 
     def plan(
         self, columns: tuple[str, ...] | None, filter: Any, within: tuple[int, ...] | None
     ) -> tuple[Plan, tuple[Unit, ...]]:
         """The plan of a scan of it, perhaps of some chunks only, and its units: the same wherever it is
         made."""
-        name = (self.catalog.url, self.table, self.token, columns, pickle.dumps(filter), within)
+        name = (self.catalog.url, self.table, self.branch, self.token, columns, pickle.dumps(filter), within)
         return _planned(_Key(name, (self, columns, filter, within)))
 
     def execution(self, plan: Plan) -> Execution:
@@ -65,17 +67,16 @@ class Pinned:
 
 def pin(catalog: Catalog, table: Table, at: At | None) -> Pinned:
     """Pin a table as it is now, or as it was. Costs what a head costs. Raises as `head_at` does."""
-    return pinned_head(catalog, head_at(table._session, at))
+    return pinned_head(catalog, head_at(table._session, at), table._session.branch)
 
 
-def pinned_head(catalog: Catalog, head: Head) -> Pinned:
+def pinned_head(catalog: Catalog, head: Head, branch: str) -> Pinned:
     """Pin a head that was loaded before. No request."""
     log = head.log
     bundle = encode_bundle(log.with_(inline={}), head.table)
     packed = zlib.compress(pickle.dumps((bundle, dict(log.inline), head.settings)), 1)
-    return Pinned(
-        catalog, head.table, str(head.snapshot), packed if len(packed) <= PACKED_BYTES_MAX else None
-    )
+    sent = packed if len(packed) <= PACKED_BYTES_MAX else None
+    return Pinned(catalog, head.table, branch, str(head.snapshot), sent)
 
 
 class _Key:
@@ -95,7 +96,7 @@ class _Key:
 def _unpacked(key: _Key) -> Head:
     pinned: Pinned = key.value
     if pinned.packed is None:
-        return head_at(pinned.catalog.table(pinned.table)._session, pinned.token)
+        return head_at(pinned.catalog.table(pinned.table, pinned.branch)._session, pinned.token)
     bundle, inline, settings = pickle.loads(zlib.decompress(pinned.packed))  # noqa: S301 (made by `pin`)
     assert isinstance(settings, Settings)
     log = decode_bundle(bundle, pinned.table, f"pinned head of {pinned.table}").log

@@ -16,6 +16,7 @@ from pyspark import TaskContext
 
 from crdtcat import Catalog, Version
 from crdtcat.errors import InvalidArgument
+from crdtcat.incarnations import MAIN
 from crdtcat.spark.options import TASK_SEGMENT_BYTES
 from crdtcat.spark.sink import QUERY_PROPERTY, batch_key
 from crdtcat.spark.writing import Report, plan_write
@@ -28,6 +29,7 @@ def save(
     catalog: Catalog | str | os.PathLike[str],
     table: str,
     *,
+    branch: str = MAIN,
     mode: str = "append",
     commit: str = "job",
     partition_by: Sequence[str] = (),
@@ -41,6 +43,7 @@ def save(
         df: the rows.
         catalog: a handle, or the catalog's URL.
         table: the table's name; made if it is not there, with the DataFrame's columns.
+        branch: the branch, which must be there.
         mode: `append`, `overwrite` (what was there when the write began), `errorifexists`, `ignore`.
         commit: `job` (one version, all or nothing) or `task` (each task commits by itself; appends only).
         partition_by: how a table made here is partitioned.
@@ -68,6 +71,7 @@ def save(
         for_tasks(handle),
         table,
         df.schema,
+        branch=branch,
         mode="append" if mode == "ignore" else mode,
         commit=commit,
         partition_by=partition_by,

@@ -48,7 +48,7 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
         """The columns of the snapshot, which is pinned here. Costs a head; Spark asks once per `load()`."""
         options = parse_options(self.options)
         catalog = options.open(upkeep=False)
-        self._pinned = pin(catalog, catalog.table(options.table), options.at)
+        self._pinned = pin(catalog, catalog.table(options.table, options.branch), options.at)
         schema = Selection(self._pinned, options.columns, options.filter).schema()
         return change_schema(schema) if options.changes else schema
 
@@ -86,6 +86,7 @@ def _planned(options: SourceOptions, schema: StructType, mode: str) -> WritePlan
         options.open(upkeep=False),
         options.table,
         schema,
+        branch=options.branch,
         mode=mode,
         commit=options.commit,
         partition_by=options.partition_by,

@@ -56,7 +56,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         added = len(CHANGE_FIELDS) if options.changes else 0
         self._columns = tuple(schema.fieldNames()[: len(schema) - added])  # as they were when the query began
         self._catalog = options.open(upkeep=False)
-        self._session = self._catalog.table(options.table)._session
+        self._session = self._catalog.table(options.table, options.branch)._session
         self._target: Snapshot | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 (Spark's name)
@@ -103,6 +103,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._catalog,
             before,
             after,
+            branch=self._options.branch,
             columns=self._columns,
             filter=self._options.filter,
             with_columns=self._options.changes,
@@ -123,7 +124,7 @@ class ChangeReader(DataSourceReader):  # type: ignore[misc]
     """The changes from a starting point to a pinned snapshot, in one batch."""
 
     def __init__(self, options: SourceOptions, pinned: Pinned) -> None:
-        session = pinned.catalog.table(pinned.table)._session
+        session = pinned.catalog.table(pinned.table, pinned.branch)._session
         after = pinned.head()
         before = (
             _part(after, np.zeros(len(after.log), bool))
@@ -134,6 +135,7 @@ class ChangeReader(DataSourceReader):  # type: ignore[misc]
             pinned.catalog,
             before,
             after,
+            branch=pinned.branch,
             columns=options.columns,
             filter=options.filter,
             with_columns=True,

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from crdtcat import Catalog, Version
 from crdtcat.errors import AlreadyExists, InvalidArgument, NotFound
+from crdtcat.incarnations import MAIN
 from crdtcat.maintenance import checkpoint, upkeep
 from crdtcat.session import Session
 from crdtcat.spark.types import table_schema
@@ -36,6 +37,7 @@ class WritePlan:
     Attributes:
         catalog: where it goes; does no upkeep.
         table: the table's name.
+        branch: its branch.
         schema: the rows' columns.
         staging: how rows are staged; for `task`, how each task's are.
         create: whether the table is made when the rows are committed.
@@ -47,6 +49,7 @@ class WritePlan:
 
     catalog: Catalog = field(repr=False)
     table: str
+    branch: str
     schema: pa.Schema
     staging: Staging = field(repr=False)
     create: bool
@@ -71,7 +74,7 @@ class WritePlan:
         part = self.staging.stage(rows)
         if not part.rows:
             return Report(partition, 0)
-        session = self.catalog.table(self.table)._session
+        session = self.catalog.table(self.table, self.branch)._session
         key = task_key(self.query, partition)
         version = commit_parts(session, self.staging, [part], metadata=self.metadata, key=key)
         return Report(partition, part.rows, version=version)
@@ -81,7 +84,7 @@ class WritePlan:
         found = sorted((report for report in reports if report is not None), key=lambda item: item.partition)
         if self.by_task:
             versions = tuple(report.version for report in found if report.version is not None)
-            table = self.catalog.table(self.table)
+            table = self.catalog.table(self.table, self.branch)
         else:
             table = self._target()
             parts = [report.part for report in found if report.part is not None]
@@ -95,7 +98,7 @@ class WritePlan:
 
     def _target(self) -> Table:
         if not self.create:
-            return self.catalog.table(self.table)
+            return self.catalog.table(self.table, self.branch)
         return self.catalog.create_table(
             self.table,
             self.schema,
@@ -124,6 +127,7 @@ def plan_write(
     table: str,
     schema: Any,
     *,
+    branch: str = MAIN,
     mode: str = "append",
     commit: str | None = None,
     partition_by: Sequence[str] = (),
@@ -147,8 +151,10 @@ def plan_write(
         raise InvalidArgument(f"commit='task' appends; mode={mode!r} is committed by the job: leave it out")
     columns = table_schema(schema)
     try:
-        found: Table | None = catalog.table(table)
+        found: Table | None = catalog.table(table, branch)
     except NotFound:
+        if branch != MAIN:
+            raise
         found = None
     if found is not None and mode == "errorifexists":
         raise AlreadyExists(f"table {table!r} is already in {catalog.url}: append to it or overwrite it")
@@ -162,6 +168,7 @@ def plan_write(
     return WritePlan(
         catalog,
         table,
+        branch,
         columns,
         staging,
         create=found is None,

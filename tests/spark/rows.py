@@ -1,0 +1,91 @@
+"""What the tests here share: rows of frames, comparable in any order; sources that fail on purpose."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter
+
+from crdtcat.spark import CrdtcatSource
+from crdtcat.spark.sink import StreamSink
+from crdtcat.spark.source import PlannedWriter
+
+
+def values(rows: Any) -> list[str]:
+    """The rows of a frame or an Arrow table, as sorted text: the same for equal rows in any order."""
+    if isinstance(rows, pa.Table):
+        columns = rows.to_pydict()
+        listed = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    else:
+        listed = [row.asDict(recursive=True) for row in rows.collect()]
+    return sorted(repr(sorted(row.items())) for row in listed)
+
+
+class _Failing(PlannedWriter):
+    """Writes as it should, and then fails on the first attempt of every second partition."""
+
+    how = "raise"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Any:
+        task = TaskContext.get()
+        fails = task.attemptNumber() == 0 and task.partitionId() % 2 == 0
+        if fails and self.how == "before":
+            next(iterator, None)
+            raise RuntimeError("failed before it was done")
+        message = super().write(iterator)
+        if fails and self.how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if fails or self.how == "always":
+            raise RuntimeError("failed after it was done")
+        return message
+
+    def commit(self, messages: Any) -> None:
+        if self.how == "driver":
+            raise RuntimeError("the driver failed before it committed")
+        super().commit(messages)
+
+
+class FailingSource(CrdtcatSource):
+    """`format("crdtcat")` whose tasks fail as the class says."""
+
+    how = "raise"
+
+    @classmethod
+    def name(cls) -> str:
+        return f"crdtcat_{cls.how}"
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+        made = _Failing(super().writer(schema, overwrite)._plan)
+        made.how = self.how
+        return made
+
+
+FAILING = {how: type(f"Failing_{how}", (FailingSource,), {"how": how}) for how in
+           ("raise", "before", "kill", "always", "driver")}  # fmt: skip
+
+
+class _LostSink(StreamSink):
+    """Commits, and then fails as if the answer was lost: Spark never learns that the batch is done."""
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        super().commit(messages, batchId)
+        flag = os.environ.get("CRDTCAT_TEST_LOSE") or self._plan.metadata.get("lose")
+        if flag and not os.path.exists(f"{flag}-{batchId}"):  # noqa: PTH110
+            open(f"{flag}-{batchId}", "w").close()  # noqa: PTH123
+            raise RuntimeError("the answer was lost")
+
+
+class LosingSource(CrdtcatSource):
+    """A sink whose every batch is committed and then reported as failed, once."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "crdtcat_losing"
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> StreamSink:  # noqa: N802
+        return _LostSink(super().streamWriter(schema, overwrite)._plan)
