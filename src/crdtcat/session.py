@@ -232,7 +232,7 @@ class Session:
 def _clock(head: Head) -> dict[str, Any]:
     """What a version says it had seen: the difference to the latest version in the head that says so too."""
     log = head.log
-    observing = np.flatnonzero(np.asarray(log.clock.is_valid()))
+    observing = np.flatnonzero(np.asarray(log.clock.is_valid()) & ~log.is_upkeep)
     if not len(observing):
         return {"c": dict(head.clock)}
     parent = int(observing[-1])

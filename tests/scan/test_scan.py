@@ -18,8 +18,8 @@ from crdtcat.chunks.types import cast_lossless
 from crdtcat.errors import Corrupt, InvalidFilter
 from crdtcat.format.ops import ColumnId
 from crdtcat.head import Head
-from crdtcat.scan.execute import units
 from crdtcat.scan.plan import make_plan
+from crdtcat.scan.units import units
 from tests.catalog.lakes import another, lake, objects, rows
 
 SCHEMA = pa.schema(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Table
-from crdtcat.scan import execute
+from crdtcat.scan import execute, units
 from tests.catalog.lakes import lake
 
 MIB = 2**20
@@ -18,7 +18,7 @@ MIB = 2**20
 @pytest.fixture(autouse=True)
 def small_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """A window of 2 MiB, so that tables of tens of them are much larger."""
-    monkeypatch.setattr(execute, "UNIT_BYTES", MIB // 2)
+    monkeypatch.setattr(units, "UNIT_BYTES", MIB // 2)
     monkeypatch.setattr(execute, "AHEAD_BYTES", 2 * MIB)
 
 

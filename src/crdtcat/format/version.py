@@ -62,7 +62,10 @@ OPERATIONS: Final = (
     "compact",
     "merge",
     "transaction",
+    "cluster",
 )
+UPKEEP: Final = OPERATIONS.index("compact")
+"""Changes where rows are stored and nothing else: no part of history, counts, clocks or snapshots."""
 
 
 def pack(value: Any) -> bytes:

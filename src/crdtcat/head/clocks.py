@@ -116,12 +116,13 @@ def _raise_to(seen: dict[int, int], more: dict[int, int]) -> None:
 
 
 def log_clock(log: Log) -> VectorClock:
-    """Everything in a log: per writer the greatest sequence number. O(n log n)."""
-    if not len(log):
+    """Every commit in a log: per writer the greatest sequence number. O(n log n)."""
+    fields = log.id_fields[~log.is_upkeep] if log.is_upkeep.any() else log.id_fields
+    if not len(fields):
         return VectorClock()
-    writers = log.id_fields["writer"].astype(np.uint64)
+    writers = fields["writer"].astype(np.uint64)
     order = np.argsort(writers)
-    writers, seqs = writers[order], log.id_fields["seq"].astype(np.int64)[order]
+    writers, seqs = writers[order], fields["seq"].astype(np.int64)[order]
     first = np.flatnonzero(np.concatenate(([True], writers[1:] != writers[:-1])))
     greatest = np.maximum.reduceat(seqs, first)
     return VectorClock(dict(zip(writers[first].tolist(), greatest.tolist(), strict=True)))

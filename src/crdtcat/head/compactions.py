@@ -40,7 +40,7 @@ def compactions(log: Log, standing: Array, ops: Mapping[int, Ops], tags: TagInde
 
     Args:
         log: the log.
-        standing: per version whether it counts, but for compactions whether its key does not stand in its way.
+        standing: per version whether it counts; a compaction also needs what it folded.
         ops: decoded ops of those versions.
         tags: resolves tags.
     """

@@ -22,13 +22,18 @@ import pyarrow.compute as pc
 from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
 from crdtcat.format.ops import ColumnId, Definition, DefinitionId, Ops, decode_ops
-from crdtcat.format.row_ids import KeyedTag
+from crdtcat.format.row_ids import Tags
+from crdtcat.format.row_ops import Insertion
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
 from crdtcat.head.clocks import Clocks, Members
 from crdtcat.head.columns import Columns
+from crdtcat.head.compactions import compactions
 from crdtcat.head.conflicts import Conflict
+from crdtcat.head.insertions import insertions, twins
 from crdtcat.head.resolve import resolve_columns
+from crdtcat.head.rows import Rows
+from crdtcat.head.tags import TagIndex
 from crdtcat.lattice.lattice_map import LatticeMap
 from crdtcat.lattice.lww import LWWRegister
 from crdtcat.log.log import NONE, Log
@@ -40,7 +45,7 @@ class Folded:
 
     Attributes:
         standing: per version, whether it counts (false: void under its idempotency key).
-        alive: per chunk, whether its rows are in the table.
+        rows: where the rows of the table are.
         columns: the resolved columns.
         properties: name to value.
         clocks: who had seen what.
@@ -48,7 +53,7 @@ class Folded:
     """
 
     standing: Array
-    alive: Array
+    rows: Rows
     columns: Columns
     properties: Mapping[str, Any]
     clocks: Clocks
@@ -68,17 +73,15 @@ def fold(log: Log, settings: Settings) -> Folded:
     clocks = Clocks(log)
     standing = standing_versions(log)
     ops = _decoded_ops(log, standing)
-    alive = standing[log.chunk_version] if log.chunk_count else np.empty(0, bool)
     overwrites = {at: op.scope for at, op in ops.items() if op.is_overwrite}
-    alive = _without_removed(log, ops, alive)
-    alive = _within_epochs(log, overwrites, alive)
-    columns = _columns(log, settings, standing, ops, clocks)
+    rows = _rows(log, standing, ops, overwrites, clocks)
+    columns = _columns(log, settings, standing & ~log.is_upkeep, ops, clocks)
 
     def conflicts() -> list[Conflict]:
         lost = _lost_overwrites(log, overwrites, clocks)
         return [*lost, *_lost_properties(log, ops, clocks), *columns.conflicts]
 
-    return Folded(standing, alive, columns, _properties(log, ops), clocks, conflicts)
+    return Folded(standing & ~log.is_upkeep, rows, columns, _properties(log, ops), clocks, conflicts)
 
 
 def standing_versions(log: Log) -> Array:
@@ -101,36 +104,41 @@ def _decoded_ops(log: Log, standing: Array) -> dict[int, Ops]:
     return {at: decode_ops(log.ops[at].as_py(), log.id_at(at), str(log.id_at(at))) for at in found}
 
 
-def _without_removed(log: Log, ops: Mapping[int, Ops], alive: Array) -> Array:
-    alive = alive.copy()
-    keyed: set[KeyedTag] = set()
+def _rows(
+    log: Log,
+    standing: Array,
+    ops: Mapping[int, Ops],
+    overwrites: Mapping[int, frozenset[bytes] | None],
+    clocks: Clocks,
+) -> Rows:
+    changes = {at: op.rows for at, op in ops.items() if op.rows}
+    inserted = insertions(log, changes)
+    twin = twins(log, inserted, clocks)
+    tags = TagIndex(log, standing).with_twins(twin)
+    judged = compactions(log, standing, ops, tags)
+    judged.is_entry[list(twin)] = False
+    gone = _removed(log, ops, tags) | _outdated(log, overwrites)
+    return Rows(log, judged, gone=gone, changes=changes, tags=tags, inserted=_without(inserted, twin))
+
+
+def _without(inserted: Mapping[int, Insertion], twin: Mapping[int, int]) -> dict[int, Insertion]:
+    return {chunk: item for chunk, item in inserted.items() if chunk not in twin}
+
+
+def _removed(log: Log, ops: Mapping[int, Ops], tags: TagIndex) -> Array:
+    """Per chunk whether a standing version removed it. One that this snapshot does not have may be named."""
+    removed = np.zeros(log.chunk_count, bool)
     for op in ops.values():
-        if len(op.removed_versions):
-            at = log.find(op.removed_versions)
-            present = at >= 0  # a removal may name a version this snapshot does not have
-            at, ordinals = at[present], op.removed_ordinals[present].astype(np.int64)
-            chunk = log.chunk_start[at] + ordinals
-            alive[chunk[chunk < log.chunk_start[at + 1]]] = False
-        keyed.update(op.removed_keyed)
-    for tag in keyed:
-        alive[_chunks_of(log, tag)] = False
-    return alive
+        if len(op.removed_versions) or op.removed_keyed:
+            chunks = tags.chunks(Tags(op.removed_versions, op.removed_ordinals, op.removed_keyed))
+            removed[chunks[chunks >= 0]] = True
+    return removed
 
 
-def _chunks_of(log: Log, tag: KeyedTag) -> list[int]:
-    versions = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(log.key, tag.key.encode()), fill_value=False)))
-    found = []
-    for version in versions.tolist():
-        chunk = int(log.chunk_start[version]) + tag.ordinal
-        if chunk < int(log.chunk_start[version + 1]) and log.hash[chunk].tobytes() == tag.hash:
-            found.append(chunk)
-    return found
-
-
-def _within_epochs(log: Log, overwrites: Mapping[int, frozenset[bytes] | None], alive: Array) -> Array:
-    """Chunks born in an overwrite die when a greater overwrite's scope contains them."""
+def _outdated(log: Log, overwrites: Mapping[int, frozenset[bytes] | None]) -> Array:
+    """Per chunk whether it was born in an overwrite and a greater overwrite's scope contains it."""
     if not overwrites:
-        return alive
+        return np.zeros(log.chunk_count, bool)
     born = np.zeros(len(log), bool)
     born[list(overwrites)] = True
     born_here = born[log.chunk_version]
@@ -144,7 +152,8 @@ def _within_epochs(log: Log, overwrites: Mapping[int, frozenset[bytes] | None], 
                 latest[places[values]] = max(latest[places[values]], at)
     partition = np.where(log.partition == NONE, len(log.partitions), log.partition)
     dead |= born_here & (log.chunk_version.astype(np.int64) < latest[partition])
-    return alive & ~dead
+    outdated: Array = dead
+    return outdated
 
 
 def _lost_overwrites(

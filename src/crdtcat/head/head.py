@@ -21,7 +21,9 @@ from crdtcat.head.clocks import log_clock
 from crdtcat.head.columns import Columns
 from crdtcat.head.conflicts import Conflict
 from crdtcat.head.fold import Folded, fold
-from crdtcat.head.snapshot import Snapshot, snapshot_id
+from crdtcat.head.leaves import leaf_hashes
+from crdtcat.head.rows import Rows
+from crdtcat.head.snapshot import Snapshot, data_versions, snapshot_id
 from crdtcat.head.version import History
 from crdtcat.lattice.gcounter import GCounter
 from crdtcat.log.log import Log
@@ -100,7 +102,7 @@ class Head:
     @cached_property
     def snapshot(self) -> Snapshot:
         """The set of versions this head was made from. `str(head.snapshot)` is a token for `at=`."""
-        return Snapshot(snapshot_id(self.log), len(self.log), lambda: self.clock)
+        return Snapshot(snapshot_id(self.log), data_versions(self.log), lambda: self.clock)
 
     @cached_property
     def clock(self) -> VectorClock:
@@ -120,7 +122,8 @@ class Head:
     @cached_property
     def void(self) -> History:
         """Versions that do not count because an earlier one has their idempotency key."""
-        return History(self.log, np.flatnonzero(~self.folded.standing), self.folded.standing)
+        void = np.flatnonzero(~self.folded.standing & ~self.log.is_upkeep)
+        return History(self.log, void, self.folded.standing)
 
     @property
     def columns(self) -> Columns:
@@ -144,13 +147,18 @@ class Head:
 
     @cached_property
     def live(self) -> Array:
-        """Where the live chunks are in the log, in row order: by version id, then as they were added."""
-        return np.flatnonzero(self.folded.alive)
+        """Where the chunks that rows are read from are in the log, in the order of the first row of each."""
+        return self.folded.rows.entries
 
     @cached_property
     def row_count(self) -> int:
         """Rows in the table. Reads no data."""
-        return int(self.log.rows[self.live].sum(dtype=np.uint64))
+        return int(self.rows.live_rows(self.live).sum())
+
+    @property
+    def rows(self) -> Rows:
+        """Where each row is read from, and what lies over it."""
+        return self.folded.rows
 
     @cached_property
     def chunks(self) -> Chunks:
@@ -160,7 +168,7 @@ class Head:
     @cached_property
     def tree(self) -> Tree:
         """The Merkle tree over the live chunks. O(chunks); hashes only what the head before did not have."""
-        leaves = make_leaves(self.log.hash[self.live], self.log.rows[self.live])
+        leaves = make_leaves(leaf_hashes(self.log, self.rows), self.rows.live_rows(self.live))
         before, self._before = self._before, None
         return Tree.build(leaves) if before is None else before.following(leaves)
 

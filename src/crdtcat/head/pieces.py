@@ -1,9 +1,9 @@
 """Pieces: where each row of a table is read from, in row order.
 
 A piece is a run of rows that lie next to each other in one entry and in the chunk they were born in. A chunk
-of rows is one piece; a copy is one per interval of its row ids. Where racing compactions left a row in several
-entries, the first of them is where it is read, and the others are *spare*: they may know of updates that the
-first does not. Deleted rows are still inside pieces; `crdtcat.head.rows` knows which they are.
+of rows is one piece; a copy is one per interval of its row ids. Where racing compactions left a row in
+several entries, the first of them is where it is read, and the others are *spare*: they may know of updates
+that the first does not. Deleted rows are still inside pieces; `crdtcat.head.rows` knows which they are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Pieces(NamedTuple):
     entry: Integers
     at: Integers
 
-    def __len__(self) -> int:  # type: ignore[override]  # how many pieces, not how many columns
+    @property
+    def size(self) -> int:
+        """How many pieces; `len` would tell how many columns."""
         return len(self.birth)
 
     def take(self, index: Array) -> Pieces:
@@ -123,13 +125,13 @@ def in_row_order(pieces: Pieces, forest: Forest) -> Pieces:
     rest = pieces.take(~placed)
     both = Pieces(*(np.concatenate(column) for column in zip(rest, inside, strict=True)))
     root = np.concatenate((rest.birth, spans.root[order][run]))
-    place = np.concatenate((np.zeros(len(rest), np.int64), order[run]))
+    place = np.concatenate((np.zeros(rest.size, np.int64), order[run]))
     return _joined(both.take(np.lexsort((both.start, place, root))))
 
 
 def _joined(pieces: Pieces) -> Pieces:
     """Neighbours that are neighbours in birth and entry too, as one."""
-    if len(pieces) < 2:
+    if pieces.size < 2:
         return pieces
     follows = (
         (pieces.birth[1:] == pieces.birth[:-1])
@@ -140,6 +142,6 @@ def _joined(pieces: Pieces) -> Pieces:
     if not follows.any():
         return pieces
     first = np.flatnonzero(np.concatenate(([True], ~follows)))
-    last = np.append(first[1:], len(pieces)) - 1
+    last = np.append(first[1:], pieces.size) - 1
     whole = pieces.take(first)
     return whole._replace(stop=pieces.stop[last])

@@ -27,6 +27,7 @@ import pyarrow as pa
 from crdtcat.chunks.type_codes import decode_type
 from crdtcat.chunks.widen import widen
 from crdtcat.clock import ROOT, VersionId
+from crdtcat.format.kinds import ROWS
 from crdtcat.format.ops import ColumnId, Definition, DefinitionId
 from crdtcat.format.schema_code import StoredField, decode_schema
 from crdtcat.format.sections import Array
@@ -160,7 +161,8 @@ class _Resolution:
 
     def _nullable_where_absent(self, columns: Columns) -> list[Column]:
         """A column may be null, whatever was declared, once a version stored rows without values for it."""
-        stored = np.unique(self.log.chunk_schema[self.standing[self.log.chunk_version]]).tolist()
+        counting = self.standing[self.log.chunk_version] & (self.log.kind == ROWS)
+        stored = np.unique(self.log.chunk_schema[counting]).tolist()
 
         def is_always_there(column: Column) -> bool:
             fields = [columns.source(column, schema, 0) for schema in stored]

@@ -87,10 +87,16 @@ def is_token(text: str) -> bool:
     return text.startswith(_PREFIX)
 
 
+def data_versions(log: Log) -> int:
+    """How many versions of a log a snapshot of it holds: upkeep is no part of one."""
+    return len(log) - int(log.is_upkeep.sum())
+
+
 def snapshot_id(log: Log) -> str:
     """The name of a set of versions. O(bytes of ids), tens of milliseconds for a million versions."""
+    ids = log.ids[~log.is_upkeep] if log.is_upkeep.any() else log.ids
     hasher = blake3(b"crdtcat snapshot 1\0")
-    hasher.update(np.ascontiguousarray(log.ids).view(np.uint8).data)
+    hasher.update(np.ascontiguousarray(ids).view(np.uint8).data)
     return hasher.hexdigest()
 
 
@@ -101,11 +107,12 @@ def versions_of(log: Log, snapshot: Snapshot, table: str) -> Log:
         Expired: some of them are not there any more.
         NotFound: the snapshot is of another table.
     """
-    chosen = select(log, seen_by(snapshot.clock, log)) if len(log) else log
-    if len(chosen) < snapshot.versions:
+    # Upkeep is no part of a snapshot; what of it fits these versions is found out when rows are read.
+    chosen = select(log, seen_by(snapshot.clock, log) | log.is_upkeep) if len(log) else log
+    if data_versions(chosen) < snapshot.versions:
         raise Expired(
             f"snapshot {snapshot.id[:12]} holds {snapshot.versions} versions, and {table!r} has "
-            f"{len(chosen)} of them: they were expired, or the snapshot is of another table"
+            f"{data_versions(chosen)} of them: they were expired, or the snapshot is of another table"
         )
     if snapshot_id(chosen) != snapshot.id:
         raise NotFound(f"snapshot {snapshot.id[:12]} is not of table {table!r}")

@@ -25,6 +25,7 @@ from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.format.sections import Array, blobs
+from crdtcat.format.version import UPKEEP
 from crdtcat.log.statistics import Statistics
 
 NONE: Final = np.uint32(2**32 - 1)
@@ -109,6 +110,12 @@ class Log:
     def chunk_version(self) -> Array:
         """Per chunk, the index of the version that added it."""
         return np.repeat(np.arange(len(self), dtype=np.uint32), np.diff(self.chunk_start))
+
+    @cached_property
+    def is_upkeep(self) -> Array:
+        """Per version, whether it changes only where rows are stored: no part of history or snapshots."""
+        upkeep: Array = self.operation == UPKEEP
+        return upkeep
 
     def id_at(self, index: int) -> VersionId:
         """The version id at an index."""

@@ -14,11 +14,13 @@ from crdtcat.format.sections import Array
 from crdtcat.head.head import Head
 from crdtcat.log.log import NONE
 from crdtcat.scan.filters import Predicate
+from crdtcat.scan.source import entries_overlaid
 
 
 def in_matching_buckets(head: Head, predicate: Predicate) -> Array:
     """Per live chunk, whether its buckets can hold a matching row. O(partitions) in Python."""
     partition = head.log.partition[head.live]
+    certain = np.zeros(len(head.live), bool)  # rows that moved since they were written may be anywhere
     keep = np.ones(len(head.log.partitions) + 1, bool)  # the last stands for "no partition"
     partitioning = parse_partitioning(head.settings.partition_by)
     for place, field in enumerate(partitioning.fields):
@@ -28,9 +30,10 @@ def in_matching_buckets(head: Head, predicate: Predicate) -> Array:
         buckets = {partitioning.bucket_of(place, value) if value.is_valid else None for value in wanted}
         if any(value.is_valid and partitioning.bucket_of(place, value) is None for value in wanted):
             continue  # a value that no bucketed column holds: leave it to the rows
+        certain |= entries_overlaid(head, head.columns.by_name[field.column])[head.live]
         for number, packed in enumerate(head.log.partitions):
             keep[number] &= decode_values(packed)[place] in buckets
-    kept: Array = keep[np.where(partition == NONE, len(head.log.partitions), partition)]
+    kept: Array = keep[np.where(partition == NONE, len(head.log.partitions), partition)] | certain
     return kept
 
 

@@ -57,7 +57,7 @@ class Plan:
     @property
     def rows(self) -> int:
         """Rows in the chunks kept: no fewer than the scan returns."""
-        return int(self.head.log.rows[self.chunks].sum(dtype=np.uint64))
+        return int(self.head.rows.live_rows(self.chunks).sum())
 
     def sources(self, chunk: int) -> tuple[tuple[Column, StoredField | None], ...]:
         """For each column needed, the stored field that holds it in a chunk; `None` reads as null."""

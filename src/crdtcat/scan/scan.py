@@ -104,7 +104,7 @@ class Scan:
     def count(self) -> int:
         """How many rows. Chunks that statistics decide are not read, of others only the filter's columns."""
         plan = self.plan
-        certain = int(plan.head.log.rows[plan.chunks[plan.whole]].sum(dtype=np.uint64))
+        certain = int(plan.head.rows.live_rows(plan.chunks[plan.whole]).sum())
         if plan.filter is None or plan.whole.all():
             return certain
         names = plan.filter.columns or (plan.columns[0].name,)  # a constant looks at none

@@ -48,6 +48,9 @@ class HeadStatistics:
         for schema in np.unique(self._schemas).tolist():
             members = np.flatnonzero(self._schemas == schema)
             self._gather(gather, found, code, schema, members)
+        overlaid = entries_overlaid(self._head, found)[self._index]
+        gather.known &= ~overlaid
+        gather.nulls[overlaid] = -1
         return gather.bounds()
 
     def _gather(self, gather: _Gather, column: Column, code: str, schema: int, members: Array) -> None:
@@ -74,6 +77,18 @@ class HeadStatistics:
         ours[members] = True
         placed: Array = np.where(ours[place], place, -1)
         return placed
+
+
+def entries_overlaid(head: Head, column: Column) -> Array:
+    """Per chunk, whether newer values of a column lie over its rows, so that its own bounds say nothing."""
+    found = np.zeros(head.log.chunk_count, bool)
+    if head.rows.is_plain:
+        return found
+    patches, log, columns = head.rows.patches, head.log, head.columns
+    for source in np.unique(patches.source).tolist():
+        if columns.source(column, int(log.chunk_schema[source]), int(log.chunk_version[source])) is not None:
+            found[patches.entry[patches.source == source]] = True
+    return found
 
 
 class _Gather:

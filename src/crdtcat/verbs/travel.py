@@ -54,7 +54,8 @@ def head_at(session: Session, at: At | None) -> Head:
     if isinstance(at, Snapshot):
         return Head(session.table, versions_of(log, at, session.table), session.settings)
     if isinstance(at, VersionId):
-        if log.index_of(at) < 0:
+        found = log.index_of(at)
+        if found < 0 or log.is_upkeep[found]:  # upkeep is no commit
             raise NotFound(f"table {session.table!r} has no version {at}")
         chosen = log.ids <= np.array([at.to_bytes()], ID)[0]
     elif isinstance(at, datetime):
@@ -63,7 +64,7 @@ def head_at(session: Session, at: At | None) -> Head:
             raise NotFound(f"table {session.table!r} has no version as old as {at.isoformat()}")
     else:
         raise InvalidArgument(f"at={at!r}: pass a Snapshot, a Version or its id, a tag, a datetime, or None")
-    return Head(session.table, select(log, chosen), session.settings)
+    return Head(session.table, select(log, chosen | log.is_upkeep), session.settings)
 
 
 def _parse(session: Session, text: str) -> Snapshot | VersionId | datetime:

@@ -1,0 +1,261 @@
+"""The rows of a head: where each is read from, which are gone, and what has to be put over them.
+
+A pure function of a log's row ops. A table that nobody changed row by row is *plain*: every entry is one
+piece, nothing is missing from it and nothing lies over it. For the others three lists are worked out, as
+arrays, from the intervals in ops; no data is read.
+
+- *pieces*: runs of rows in row order;
+- *holes*: deleted rows, by entry;
+- *patches*: runs of rows over which newer cells lie, by entry, with the chunk that holds those: an overlay,
+  or another copy of the same rows that has folded overlays this one has not (a *spare*).
+
+A cell has the value of its greatest age (theorem: `cell_greatest_stamp`). Ages are version ids, and versions
+stand in id order in a log, so an age here is a version's index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from crdtcat.cached import cached_property
+from crdtcat.format.kinds import OVERLAY
+from crdtcat.format.row_ops import Copy, Insertion, RowOps
+from crdtcat.format.sections import Array
+from crdtcat.head.compactions import Compactions
+from crdtcat.head.pieces import Pieces, find_pieces, in_row_order, split
+from crdtcat.head.positions import Forest
+from crdtcat.head.tags import TagIndex
+from crdtcat.intervals import RowSet
+from crdtcat.intervals.runs import Integers, Runs, expand, touched
+from crdtcat.log.log import Log
+
+BY_STAMPS: Final = -1
+"""Age of a patch from a spare: each of its cells has its own."""
+
+
+class Strips(NamedTuple):
+    """Runs of rows of entries: parallel arrays."""
+
+    entry: Integers
+    start: Integers
+    stop: Integers
+
+
+class Patches(NamedTuple):
+    """Newer cells: parallel arrays, sorted by entry, then age.
+
+    Attributes:
+        entry: the entry whose rows they lie over.
+        at: the first of those rows.
+        length: how many.
+        source: the chunk that holds the cells.
+        source_at: where in it they begin.
+        age: the version they are from, or BY_STAMPS.
+    """
+
+    entry: Integers
+    at: Integers
+    length: Integers
+    source: Integers
+    source_at: Integers
+    age: Integers
+
+
+class Overlaid(NamedTuple):
+    """Cells that versions rewrote: parallel arrays, by rising version.
+
+    Attributes:
+        birth, start, stop: which rows.
+        chunk: the overlay.
+        at: where in it they begin.
+        version: whose.
+    """
+
+    birth: Integers
+    start: Integers
+    stop: Integers
+    chunk: Integers
+    at: Integers
+    version: Integers
+
+
+class Rows:
+    """Where rows are. Made by the fold.
+
+    Args:
+        log: the log.
+        judged: what compactions did.
+        gone: per chunk, whether rows born there are gone as a whole.
+        changes: row ops of standing versions, by version.
+        tags: resolves tags.
+        inserted: per chunk of inserted rows, what is said of it.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        judged: Compactions,
+        *,
+        gone: Array,
+        changes: Mapping[int, RowOps],
+        tags: TagIndex,
+        inserted: Mapping[int, Insertion],
+    ) -> None:
+        self._log, self._judged, self._gone = log, judged, gone
+        self._changes, self.tags, self._inserted = changes, tags, inserted
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every entry is read whole, as it is, in the order of the log."""
+        return not self._changes
+
+    @property
+    def copies(self) -> Mapping[int, Copy]:
+        """Per chunk that a compaction wrote, what is said of it."""
+        return self._judged.copies
+
+    @cached_property
+    def _by_birth(self) -> tuple[Pieces, Pieces]:
+        entries = np.flatnonzero(self._judged.is_entry)
+        return find_pieces(self._log, entries, self.copies, self._gone, self.tags)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """All pieces, in row order. O(pieces log pieces), and O(insertions) in Python."""
+        return in_row_order(self._by_birth[0], Forest(self._log, self._inserted, self.tags))
+
+    @cached_property
+    def strips(self) -> Strips:
+        """What is read of entries, in row order: pieces, joined where they lie in a row in one entry."""
+        pieces = self.pieces
+        stop = pieces.at + pieces.stop - pieces.start
+        follows = (pieces.entry[1:] == pieces.entry[:-1]) & (pieces.at[1:] == stop[:-1])
+        first = np.flatnonzero(np.concatenate(([True], ~follows))[: pieces.size])
+        last = np.append(first[1:], pieces.size)[: len(first)] - 1
+        return Strips(pieces.entry[first], pieces.at[first], stop[last])
+
+    @cached_property
+    def entries(self) -> Integers:
+        """The chunks rows are read from, in order of the first row read from each.
+
+        One all of whose rows are gone is left out.
+        """
+        if self.is_plain:
+            return np.flatnonzero(self._judged.is_entry & ~self._gone)
+        _, first = np.unique(self.pieces.entry, return_index=True)
+        found = self.pieces.entry[np.sort(first)]
+        return found[self.live_rows(found) > 0]
+
+    @cached_property
+    def deleted(self) -> RowSet:
+        """Rows deleted one by one, by the chunk they were born in."""
+        found = [self.tags.rows(done.deletes) for done in self._changes.values() if done.deletes]
+        return RowSet(*(np.concatenate(column) for column in zip(*found, strict=True))) if found else RowSet()
+
+    @cached_property
+    def holes(self) -> Strips:
+        """Deleted rows, sorted by entry and start."""
+        deleted = Runs(self.deleted.groups, self.deleted.starts, self.deleted.stops)
+        inside, _ = split(self._by_birth[0], deleted)
+        order = np.lexsort((inside.at, inside.entry))
+        start = inside.at[order]
+        return Strips(inside.entry[order], start, start + (inside.stop - inside.start)[order])
+
+    @cached_property
+    def overlaid(self) -> Overlaid:
+        """All cells that standing versions rewrote."""
+        parts: list[tuple[Integers, ...]] = []
+        for version in sorted(self._changes):
+            first, end = (int(at) for at in self._log.chunk_start[version : version + 2])
+            for overlay in self._changes[version].overlays:
+                chunk = first + overlay.ordinal
+                if chunk >= end or self._log.kind[chunk] != OVERLAY:
+                    continue
+                birth, start, stop, at = self.tags.rows_with_places(overlay.rows)
+                whose, where = (np.full(len(at), number) for number in (version, chunk))
+                parts.append((birth, start, stop, where, at, whose))
+        if not parts:
+            return Overlaid(*([np.empty(0, np.int64)] * 6))
+        return Overlaid(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    @cached_property
+    def patches(self) -> Patches:
+        """What lies over the entries. O(k log n) for k intervals over n pieces."""
+        pieces, spares = self._by_birth
+        overlaid = self.overlaid
+        parts = [_over(overlaid[:3], (overlaid.chunk, overlaid.at, overlaid.version), pieces)]
+        stamped = np.array([bool(self.copies[entry].stamps) for entry in spares.entry.tolist()], bool)
+        if stamped.any():
+            found = spares.take(stamped)
+            age = np.full(found.size, BY_STAMPS)
+            parts.append(_over(found[:3], (found.entry, found.at, age), pieces))
+        patches = Patches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        patches = Patches(*(column[self._not_folded(patches)] for column in patches))
+        order = np.lexsort((patches.at, patches.age, patches.entry))
+        return Patches(*(column[order] for column in patches))
+
+    def _not_folded(self, patches: Patches) -> Array:
+        kept = np.ones(len(patches.entry), bool)
+        if not self.copies:
+            return kept
+        author = self._log.chunk_version[patches.entry].astype(np.int64)
+        for version in np.unique(author).tolist():
+            if version in self._judged.folded:
+                mine = author == version
+                kept[mine] = ~np.isin(patches.age[mine], self._judged.folded[version])
+        return kept
+
+    def live_rows(self, entries: Array) -> Integers:
+        """Per entry, how many rows of the table are read from it. O(pieces + holes)."""
+        if self.is_plain:
+            return self._log.rows[entries].astype(np.int64)
+        pieces, holes = self.pieces, self.holes
+        count = np.zeros(self._log.chunk_count, np.int64)
+        np.add.at(count, pieces.entry, pieces.stop - pieces.start)
+        np.subtract.at(count, holes.entry, holes.stop - holes.start)
+        live: Integers = count[entries]
+        return live
+
+    def untouched(self, entries: Array) -> Array:
+        """Per entry, whether it is read whole, in one piece, with nothing missing and nothing over it."""
+        if self.is_plain:
+            return np.ones(len(entries), bool)
+        strips = self.strips
+        found = np.zeros(self._log.chunk_count, bool)
+        whole = (strips.start == 0) & (strips.stop == self._log.rows[strips.entry].astype(np.int64))
+        found[strips.entry[whole]] = True
+        found[self.holes.entry] = False
+        found[self.patches.entry] = False
+        untouched: Array = found[entries]
+        return untouched
+
+    def strips_of(self, entry: int) -> Strips:
+        """What is read of one entry, in row order. O(strips)."""
+        mine = self.strips.entry == entry
+        return Strips(*(column[mine] for column in self.strips))
+
+    def patches_of(self, entry: int) -> Patches:
+        """What lies over one entry, by rising age. O(log n)."""
+        first, last = np.searchsorted(self.patches.entry, (entry, entry + 1))
+        return Patches(*(column[first:last] for column in self.patches))
+
+    def holes_of(self, entry: int) -> Strips:
+        """What is gone from one entry. O(log n)."""
+        first, last = np.searchsorted(self.holes.entry, (entry, entry + 1))
+        return Strips(*(column[first:last] for column in self.holes))
+
+
+def _over(rows: tuple[Integers, ...], cells: tuple[Integers, ...], pieces: Pieces) -> Patches:
+    """Rows by birth, with the chunk, offset and age of their cells, as patches over their entries."""
+    runs = Runs(*rows)
+    first, last = touched(runs, pieces.runs)
+    owner, offset = expand(last - first)
+    piece = first[owner] + offset
+    start = np.maximum(runs.start[owner], pieces.start[piece])
+    stop = np.minimum(runs.stop[owner], pieces.stop[piece])
+    source, source_at, age = (column[owner] for column in cells)
+    at = pieces.at[piece] + start - pieces.start[piece]
+    return Patches(pieces.entry[piece], at, stop - start, source, source_at + start - runs.start[owner], age)

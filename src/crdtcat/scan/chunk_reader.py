@@ -1,0 +1,131 @@
+"""Stored chunks, wherever they are: inside version files or in segments, checked, in storage types.
+
+A chunk that has several places is read from the first that works; if none does, the damage is reported by
+name. Chunks that lie over others (overlays, spare copies) are asked for once for every entry they touch, so
+the last few that were read are kept. Thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from threading import Lock
+from typing import Final
+
+import pyarrow as pa
+
+from crdtcat.chunks.footer import SegmentRef
+from crdtcat.chunks.inline import decode_inline
+from crdtcat.chunks.read import FooterCache, read_chunks
+from crdtcat.errors import Corrupt
+from crdtcat.scan.plan import Plan
+from crdtcat.store import Store
+
+KEPT_BYTES: Final = 64 * 2**20  # Arrow content of chunks kept for the next entry they lie over
+
+
+class ChunkReader:
+    """Reads stored columns of the chunks of one plan.
+
+    Args:
+        plan: whose head's chunks.
+        store: where from.
+        footers: kept from one scan to the next.
+        verify: whether to check every column against its hash.
+    """
+
+    def __init__(self, plan: Plan, store: Store, footers: FooterCache, *, verify: bool) -> None:
+        self._plan, self._store, self._footers, self._verify = plan, store, footers, verify
+        self._lock = Lock()
+        self._kept: OrderedDict[tuple[int, tuple[str, ...]], Future[pa.Table]] = OrderedDict()
+        self._kept_bytes = 0
+
+    def read(self, chunks: tuple[int, ...], segment: int | None, names: Sequence[str]) -> list[pa.Table]:
+        """Some columns of neighbouring chunks of one segment (`None`: of version files), a table for each.
+
+        Raises `Corrupt`, naming what is damaged or missing.
+        """
+        if not names:
+            rows = [int(self._plan.head.log.rows[chunk]) for chunk in chunks]
+            return [pa.table({"": pa.nulls(count)}) for count in rows]
+        if segment is None:
+            return [self._inline(chunk, names) for chunk in chunks]
+        try:
+            return self._segment(segment, chunks, names)
+        except Corrupt:
+            if len(chunks) == 1 and len(self._plan.places(chunks[0])) == 1:
+                raise
+        return [self._anywhere(chunk, names) for chunk in chunks]
+
+    def one(self, chunk: int, names: Sequence[str]) -> pa.Table:
+        """Some columns of one chunk. Raises as `read` does."""
+        places = self._plan.places(chunk)
+        return self.read((chunk,), places[0][0] if places else None, names)[0]
+
+    def kept(self, chunk: int, names: Sequence[str]) -> pa.Table:
+        """As `one`, for chunks that will be asked for again."""
+        key = (chunk, tuple(names))
+        with self._lock:
+            found = self._kept.get(key)
+            mine = found is None
+            if found is None:
+                found = self._kept[key] = Future()
+            else:
+                self._kept.move_to_end(key)
+        if mine:
+            try:
+                found.set_result(self.one(chunk, names))
+            except BaseException as error:
+                found.set_exception(error)
+                with self._lock:
+                    self._kept.pop(key, None)
+                raise
+            self._make_room(found.result().nbytes)
+        return found.result()
+
+    def _make_room(self, fresh: int) -> None:
+        with self._lock:
+            self._kept_bytes += fresh
+            while self._kept_bytes > KEPT_BYTES and len(self._kept) > 1:
+                key, oldest = self._kept.popitem(last=False)
+                if not oldest.done():
+                    self._kept[key] = oldest
+                    break
+                self._kept_bytes -= oldest.result().nbytes
+
+    def _segment(self, segment: int, chunks: tuple[int, ...], names: Sequence[str]) -> list[pa.Table]:
+        plan, log = self._plan, self._plan.head.log
+        ref = SegmentRef(
+            plan.segment_file(segment),
+            int(log.segment_size[segment]),
+            int(log.segment_footer[segment]),
+            log.segment_digest[segment].tobytes(),
+        )
+        groups = []
+        for chunk in chunks:
+            group = next(group for where, group in plan.places(chunk) if where == segment)
+            groups.append((group, log.hash[chunk].tobytes()))
+        return read_chunks(
+            self._store, ref, groups, names, verify=self._verify, footers=self._footers, threads=1
+        )
+
+    def _anywhere(self, chunk: int, names: Sequence[str]) -> pa.Table:
+        failure: Corrupt | None = None
+        for segment, _ in self._plan.places(chunk):
+            try:
+                return self._segment(segment, (chunk,), names)[0]
+            except Corrupt as error:
+                failure = failure or error
+        assert failure is not None
+        raise failure
+
+    def _inline(self, chunk: int, names: Sequence[str]) -> pa.Table:
+        log = self._plan.head.log
+        version = int(log.chunk_version[chunk])
+        id = log.id_at(version)
+        data = log.inline.get((id.to_bytes(), chunk - int(log.chunk_start[version])))
+        if data is None:
+            raise Corrupt(f"{id}.v", f"chunk {log.hash[chunk].tobytes().hex()} has no place to be read from")
+        hash = log.hash[chunk].tobytes()
+        return decode_inline(data, f"{id}.v", hash, columns=list(names), verify=self._verify)

@@ -1,0 +1,51 @@
+"""From stored arrays to the columns of today: widened, restored to their types, null where there is nothing.
+
+Arrow cannot filter, gather or replace values of all its types, and can of all storage types. So rows that
+still have to be moved about are kept as storage arrays of the column's type (`stored_column`), and become
+what users see last (`as_shown`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from crdtcat.chunks.types import cast_lossless, decode_type, from_storage, storage_type, to_storage
+from crdtcat.format.schema_code import StoredField
+from crdtcat.head.columns import Column
+
+
+def shown_column(column: Column, field: StoredField | None, stored: pa.Table) -> pa.ChunkedArray:
+    """A column as users see it, from the stored field that holds it; `None` reads as null."""
+    if field is None:
+        nulls = pa.nulls(stored.num_rows, storage_type(column.type, column.name))
+        return pa.chunked_array([from_storage(nulls, column.type, column.name)])
+    logical = decode_type(field.type)
+    arrays = [from_storage(array, logical, column.name) for array in stored.column(field.name).chunks]
+    if logical != column.type:
+        arrays = [cast_lossless(array, column.type) for array in arrays]
+    return pa.chunked_array(arrays, column.type)
+
+
+def stored_column(column: Column, field: StoredField | None, stored: pa.Table) -> pa.Array:
+    """The same rows as one storage array of the column's type."""
+    if field is not None and decode_type(field.type) == column.type:
+        return _one(stored.column(field.name))
+    return to_storage(shown_column(column, field, stored), column.name)
+
+
+def as_shown(columns: Sequence[Column], stored: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Columns held as storage arrays, under their names, as users see them."""
+    arrays = []
+    for column in columns:
+        held = stored.column(column.name)
+        if held.type != column.type:
+            pieces = [from_storage(array, column.type, column.name) for array in held.chunks]
+            held = pa.chunked_array(pieces, column.type)
+        arrays.append(held)
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _one(array: pa.ChunkedArray) -> pa.Array:
+    return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()

@@ -1,0 +1,139 @@
+"""A plan cut into units: what one thread reads at a time.
+
+Entries that are read whole and as they are go together while they are neighbours in one segment with the same
+columns. Others go together while their rows alternate: where something was inserted into the middle of a
+chunk, that chunk and the inserted one are one unit, so that each is read once. A unit that grows too large is
+cut all the same, and the chunks on both sides of the cut are read twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from crdtcat.format.schema_code import StoredField
+from crdtcat.head.columns import Column
+from crdtcat.scan.plan import Plan
+
+UNIT_BYTES: Final = 32 * 2**20  # Arrow content read by one request to a segment
+
+Sources = tuple[tuple[Column, StoredField | None], ...]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Entries that are read together.
+
+    Attributes:
+        chunks: which.
+        whole: for each, whether all its rows are known to match the filter.
+        sources: where each column needed is stored in them; not used where `strips` are given.
+        segment: the segment they are all in, `None` for version files; not used where `strips` are given.
+        nbytes: of Arrow content.
+        strips: (chunk, start, stop) in row order, where rows were changed, deleted or inserted; `None`: all
+            rows of `chunks`, as they are, in order.
+    """
+
+    chunks: tuple[int, ...]
+    whole: tuple[bool, ...]
+    sources: Sources
+    segment: int | None
+    nbytes: int
+    strips: tuple[tuple[int, int, int], ...] | None = None
+
+
+def units(plan: Plan) -> Iterator[Unit]:
+    """The plan cut into units, in row order."""
+    gather = _Gather(plan)
+    if plan.head.rows.is_plain:
+        for chunk, whole in zip(plan.chunks.tolist(), plan.whole.tolist(), strict=True):
+            yield from gather.add(chunk, whole=whole)
+        yield from gather.rest()
+        return
+    mixed = _Mixed(plan)
+    rows, drops = plan.head.rows, bool(plan.head.columns.hidden)
+    untouched = plan.chunks[rows.untouched(plan.chunks)].tolist()
+    # What a drop had seen of a copy's rows differs from row to row.
+    simple = {chunk for chunk in untouched if not (drops and chunk in rows.copies)}
+    for strip in mixed.strips:
+        if strip[0] in simple and not mixed.is_open:
+            yield from gather.add(strip[0], whole=mixed.whole[strip[0]])
+        else:
+            yield from gather.rest()
+            yield from mixed.add(strip)
+    yield from gather.rest()
+
+
+class _Gather:
+    """Neighbours that can be read by one request."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._log = plan, plan.head.log
+        self._hidden = bool(plan.head.columns.hidden)
+        self._sources: dict[tuple[int, int], Sources] = {}
+        self._gathered: list[tuple[int, bool]] = []
+        self._kind: tuple[Sources, int | None] = ((), None)
+        self._size = 0
+
+    def add(self, chunk: int, *, whole: bool) -> Iterator[Unit]:
+        """Take one more; gives what it does not go with."""
+        version = int(self._log.chunk_version[chunk]) if self._hidden else -1
+        key = (int(self._log.chunk_schema[chunk]), version)
+        if key not in self._sources:
+            self._sources[key] = self._plan.sources(chunk)
+        places = self._plan.places(chunk)
+        kind = (self._sources[key], places[0][0] if places else None)
+        nbytes = int(self._log.nbytes[chunk])
+        if self._gathered and (kind != self._kind or kind[1] is None or self._size + nbytes > UNIT_BYTES):
+            yield from self.rest()
+        self._kind = kind
+        self._gathered.append((chunk, whole))
+        self._size += nbytes
+
+    def rest(self) -> Iterator[Unit]:
+        """What is left."""
+        if self._gathered:
+            chunks, whole = zip(*self._gathered, strict=True)
+            yield Unit(chunks, whole, *self._kind, self._size)
+            self._gathered, self._size = [], 0
+
+
+class _Mixed:
+    """Entries whose rows are changed, or alternate."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._log = plan.head.log
+        self.whole = dict(zip(plan.chunks.tolist(), plan.whole.tolist(), strict=True))
+        kept = np.isin(plan.head.rows.strips.entry, plan.chunks)
+        columns = [column[kept].tolist() for column in plan.head.rows.strips]
+        self.strips: list[tuple[int, int, int]] = list(zip(*columns, strict=True))
+        self._left: dict[int, int] = {}
+        for entry, _, _ in self.strips:
+            self._left[entry] = self._left.get(entry, 0) + 1
+        self._gathered: list[tuple[int, int, int]] = []
+        self._open: set[int] = set()
+        self._chunks: dict[int, None] = {}
+        self._size = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows of an entry that was begun are still to come."""
+        return bool(self._gathered)
+
+    def add(self, strip: tuple[int, int, int]) -> Iterator[Unit]:
+        """Take one more; gives a unit once no entry in it has more rows to come, or it is too large."""
+        entry = strip[0]
+        self._gathered.append(strip)
+        self._left[entry] -= 1
+        if entry not in self._chunks:
+            self._chunks[entry] = None
+            self._size += int(self._log.nbytes[entry])
+        (self._open.add if self._left[entry] else self._open.discard)(entry)
+        if not self._open or self._size > UNIT_BYTES:
+            chunks = tuple(self._chunks)
+            whole = tuple(self.whole[chunk] for chunk in chunks)
+            yield Unit(chunks, whole, (), None, self._size, tuple(self._gathered))
+            self._gathered, self._open, self._chunks, self._size = [], set(), {}, 0
