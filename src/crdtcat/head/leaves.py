@@ -27,8 +27,18 @@ def leaf_hashes(log: Log, rows: Rows) -> Array:
 
 
 def _changed(log: Log, rows: Rows, entry: int) -> bytes:
+    return changed_leaf(log.hash[entry].tobytes(), changes_digest(log, rows, entry))
+
+
+def changed_leaf(chunk_hash: bytes, changes: bytes) -> bytes:
+    """The leaf of an entry whose rows are not read as they are stored."""
+    return blake3(b"crdtcat leaf 1\0" + chunk_hash + changes).digest()
+
+
+def changes_digest(log: Log, rows: Rows, entry: int) -> bytes:
+    """Which rows are read of an entry, in which order, and what lies over them, as 32 bytes."""
     strips, holes, patches = rows.strips_of(entry), rows.holes_of(entry), rows.patches_of(entry)
-    hasher = blake3(b"crdtcat leaf 1\0" + log.hash[entry].tobytes())
+    hasher = blake3(b"crdtcat changes 1\0")
     for column in (strips.start, strips.stop, holes.start, holes.stop, patches.at, patches.length):
         hasher.update(len(column).to_bytes(8, "big"))
         hasher.update(column.astype(">i8").tobytes())

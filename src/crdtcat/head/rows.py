@@ -247,6 +247,21 @@ class Rows:
         first, last = np.searchsorted(self.holes.entry, (entry, entry + 1))
         return Strips(*(column[first:last] for column in self.holes))
 
+    def live_offsets(self, entry: int, start: int, stop: int) -> Integers:
+        """Offsets of the rows of a strip that are not deleted. O(rows of the strip)."""
+        offsets = np.arange(start, stop)
+        if self.is_plain:
+            return offsets
+        holes = self.holes_of(entry)
+        inside = (holes.stop > start) & (holes.start < stop)
+        if not inside.any():
+            return offsets
+        gone = np.zeros(stop - start + 1, np.int64)
+        np.add.at(gone, np.maximum(holes.start[inside], start) - start, 1)
+        np.subtract.at(gone, np.minimum(holes.stop[inside], stop) - start, 1)
+        left: Integers = offsets[np.cumsum(gone)[:-1] == 0]
+        return left
+
 
 def _over(rows: tuple[Integers, ...], cells: tuple[Integers, ...], pieces: Pieces) -> Patches:
     """Rows by birth, with the chunk, offset and age of their cells, as patches over their entries."""

@@ -86,7 +86,7 @@ class Execution:
         tables = [self._changed.read(chunk, plan.needed) for chunk in unit.chunks]
         number = {chunk: at for at, chunk in enumerate(unit.chunks)}
         base = np.cumsum([0, *(table.num_rows for table in tables)])
-        rows = [self._strip_rows(*strip) for strip in unit.strips]
+        rows = [plan.head.rows.live_offsets(*strip) for strip in unit.strips]
         owner = np.repeat([number[entry] for entry, _, _ in unit.strips], [len(part) for part in rows])
         offset = np.concatenate(rows) if rows else np.empty(0, np.int64)
         table, index = pa.concat_tables(tables), base[owner] + offset
@@ -97,19 +97,6 @@ class Execution:
             kept = mask(plan.filter, _looked_at(plan, table))
             table, place = table.filter(kept), place[np.asarray(kept.fill_null(fill_value=False))]
         return table, place
-
-    def _strip_rows(self, entry: int, start: int, stop: int) -> Integers:
-        """The rows of a strip that are not deleted."""
-        holes = self._plan.head.rows.holes_of(entry)
-        rows = np.arange(start, stop)
-        if not len(holes.entry):
-            return rows
-        gone = np.zeros(stop - start + 1, np.int64)
-        inside = (holes.stop > start) & (holes.start < stop)
-        np.add.at(gone, np.maximum(holes.start[inside], start) - start, 1)
-        np.subtract.at(gone, np.minimum(holes.stop[inside], stop) - start, 1)
-        left: Integers = rows[np.cumsum(gone)[:-1] == 0]
-        return left
 
     def _shown(self, sources: Sources, stored: pa.Table, *, whole: bool) -> pa.Table:
         filter = self._plan.filter

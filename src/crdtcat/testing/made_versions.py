@@ -17,6 +17,7 @@ from crdtcat.chunks.inline import encode_inline
 from crdtcat.chunks.statistics import domain, statistics
 from crdtcat.chunks.type_codes import encode_type
 from crdtcat.clock import VectorClock, VersionId
+from crdtcat.format.kinds import ROWS
 from crdtcat.format.ops import Ops
 from crdtcat.format.schema_code import StoredField, encode_schema
 from crdtcat.format.settings import Settings
@@ -38,6 +39,7 @@ class Chunk:
     table: pa.Table
     partition: bytes | None
     hash: bytes
+    kind: int = ROWS
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,7 @@ def _columns(chunks: Sequence[Chunk]) -> dict[str, Any]:
         "y": b"".join(chunk.hash for chunk in chunks),
         "n": [chunk.table.num_rows for chunk in chunks],
         "z": [chunk.table.nbytes for chunk in chunks],
+        "b": [chunk.kind for chunk in chunks] if any(chunk.kind for chunk in chunks) else None,
         "q": [chunk.partition for chunk in chunks],
         "i": [encode_inline(chunk.table) for chunk in chunks],
         "e": bounds,

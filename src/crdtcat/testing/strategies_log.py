@@ -11,7 +11,7 @@ Steps shrink to few and simple ones. Equal steps give equal bytes. No I/O.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,14 +19,28 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from crdtcat.chunks.type_codes import encode_type
+from crdtcat.format.kinds import OVERLAY
 from crdtcat.format.ops import SELF, ColumnId, Definition, Ops
+from crdtcat.format.row_ops import Insertion, Overlay, RowOps
 from crdtcat.format.schema_code import StoredField
 from crdtcat.format.settings import ColumnSetting, Settings
 from crdtcat.format.version import pack
+from crdtcat.head.naming import row_ids
+from crdtcat.scan.located import rows_between
 from crdtcat.testing.made_versions import FOLDER, TYPES, Author, Chunk, History, Made, chunk_of
 from crdtcat.verbs.rows import removals
 
-__all__ = ["FOLDER", "TYPES", "History", "Made", "Step", "histories", "play", "steps"]
+__all__ = [
+    "FOLDER",
+    "ROW_VERBS",
+    "TYPES",
+    "History",
+    "Made",
+    "Step",
+    "histories",
+    "play",
+    "steps",
+]
 
 PARTITIONS: Final = tuple(pack([name]) for name in ("p", "q"))
 VERBS: Final = (
@@ -43,6 +57,7 @@ VERBS: Final = (
     "widen",
     "drop",
 )
+ROW_VERBS: Final = ("update", "update", "delete rows", "insert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +132,8 @@ class _Move:
             return self._change_column(verb)
         if verb in ("properties", "remove") and (len(self.head.live) or verb == "properties"):
             return self._small_change(verb)
+        if verb in ROW_VERBS and self.head.row_count and self.columns:
+            return self._change_rows(verb)
         if verb.startswith("overwrite"):
             return self._overwrite(whole=verb == "overwrite")
         if verb == "evolve":
@@ -130,6 +147,29 @@ class _Move:
             return self._commit("properties", ops=Ops(properties={f"p{self.step.pick % 2}": value}))
         chosen = self.head.live[[self.step.pick % len(self.head.live)]]
         return self._commit("delete", ops=Ops(**removals(self.head, chosen)))
+
+    def _change_rows(self, verb: str) -> Made:
+        """One to three rows next to each other, wherever they were born."""
+        first = self.step.pick % self.head.row_count
+        entry, offset = rows_between(self.head, first, first + 1 + self.step.more % 3)
+        if verb == "insert":
+            return self._insert(entry[:1], offset[:1])
+        rows = row_ids(self.head, entry, offset)
+        if verb == "delete rows":
+            return self._commit("delete", ops=Ops(rows=RowOps(deletes=rows)))
+        values = chunk_of(self._known_fields()[-2:], PARTITIONS[0], 100 * self.at + 50, len(entry))
+        ops = Ops(rows=RowOps(overlays=(Overlay(0, rows),)))
+        return self._commit("update", chunks=[replace(values, kind=OVERLAY)], ops=ops)
+
+    def _insert(self, entry: Any, offset: Any) -> Made:
+        """A run behind a row; sometimes the same as another author's. Never under a key, nor behind one."""
+        if self.head.log.key[int(self.head.log.chunk_version[entry[0]])].is_valid:
+            return self._commit("append", chunks=self._chunks(self._known_fields()), blind=True)
+        salt = 7 if self.step.more % 2 else self.at
+        chunk = chunk_of(self._known_fields(), PARTITIONS[0], 1000 * salt, 1 + self.step.more % 2)
+        inserted = Insertion(0, np.zeros(1, np.uint32), row_ids(self.head, entry, offset))
+        ops = Ops(rows=RowOps(insertions=(inserted,)))
+        return self.author.commit("write", chunks=[chunk], ops=ops, ahead=self.step.ahead)
 
     def _commit(self, operation: str, **what: Any) -> Made:
         key = None if self.step.key is None else f"key {self.step.key}"
