@@ -35,7 +35,7 @@ from crdtcat.maintenance import (
 )
 from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
-from crdtcat.verbs import branches, rows, travel
+from crdtcat.verbs import branches, change, rows, travel
 from crdtcat.verbs import columns as column_verbs
 from crdtcat.verbs.branches import Branch
 from crdtcat.verbs.restore import restore
@@ -100,6 +100,65 @@ class Table(Handle):
         """
         version = rows.overwrite(self._session, data, where=where, metadata=metadata, key=key, evolve=evolve)
         return self._kept_up(version)
+
+    def update(
+        self,
+        where: Any,
+        values: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Version:
+        """Give rows new values. Only the changed cells are stored.
+
+        Requests: a refresh, a read of the columns that the filter and the values look at, then 1 or 2 PUTs.
+        Of concurrent updates of one cell the greater version wins and the others are listed by `conflicts`;
+        updates of different cells all hold.
+
+        Args:
+            where: which rows, as in `scan`; `None` for all.
+            values: a dict from columns to constants, to `pyarrow.compute` expressions over the old values, or
+                to functions from a table of the rows to an array; or rows of new values, one for each row
+                that matches, in their order.
+            metadata: what to remember about this commit.
+            key: idempotency key.
+
+        Raises:
+            InvalidFilter, InvalidArgument, SchemaMismatch: nothing was written.
+            StoreUnavailable, CommitUnknown: as `append` does.
+        """
+        version = change.update(self._session, where, values, metadata=metadata, key=key)
+        return self._kept_up(version)
+
+    def update_rows(
+        self,
+        start: int,
+        stop: int,
+        data: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Version:
+        """Give the rows number `start` up to `stop` of the table new values, in some columns.
+
+        Rows are numbered as `read` returns them, in the newest snapshot. Requests: a refresh, then 1 or 2
+        PUTs; no row is read. Raises as `update` does.
+        """
+        version = change.update_rows(self._session, start, stop, data, metadata=metadata, key=key)
+        return self._kept_up(version)
+
+    def delete(
+        self, where: Any, *, metadata: Mapping[str, Any] | None = None, key: str | None = None
+    ) -> Version:
+        """Delete the rows that match a filter; `"true"` deletes all.
+
+        Deletes are final: a concurrent update of a deleted row is lost and listed. Rows that others add
+        meanwhile stay.
+
+        Requests: a refresh, a read of the filter's columns where statistics do not decide, then 1 PUT. Raises
+        as `update` does.
+        """
+        return self._kept_up(change.delete(self._session, where, metadata=metadata, key=key))
 
     def stream(self, *, metadata: Mapping[str, Any] | None = None, key: str | None = None) -> StreamWriter:
         """A writer for more rows than fit in memory: one pass, visible all at once when it commits."""

@@ -129,6 +129,42 @@ def _ends(count: int) -> Array:
     return np.full(count, END, np.uint32)
 
 
+def split_row_ids(rows: RowIds, counts: Sequence[int]) -> list[RowIds]:
+    """The list cut into lists of so many rows each; `counts` add up to its rows. O(intervals + cuts)."""
+    length = rows.stop.astype(np.int64) - rows.start.astype(np.int64)
+    ends = np.cumsum(length)
+    cuts = np.cumsum(np.asarray(counts, np.int64))
+    edges = np.unique(np.concatenate((np.zeros(1, np.int64), ends, cuts)))
+    owner = np.searchsorted(ends, edges[:-1], side="right")
+    start = rows.start[owner] + edges[:-1] - (ends[owner] - length[owner])
+    stop = start + np.diff(edges)
+    first = np.searchsorted(edges, cuts - np.asarray(counts, np.int64))
+    last = np.searchsorted(edges, cuts)
+    return [
+        RowIds(rows.tags, rows.tag[owner[a:b]], start[a:b].astype(np.uint32), stop[a:b].astype(np.uint32))
+        for a, b in zip(first.tolist(), last.tolist(), strict=True)
+    ]
+
+
+def joined_row_ids(first: RowIds, second: RowIds) -> RowIds:
+    """One list after the other. O(intervals)."""
+    versions, others = len(first.tags.versions), len(second.tags.versions)
+    tags = Tags(
+        np.concatenate((first.tags.versions, second.tags.versions)),
+        np.concatenate((first.tags.ordinals, second.tags.ordinals)),
+        first.tags.keyed + second.tags.keyed,
+    )
+    mine = np.where(first.tag < versions, first.tag, first.tag + others)
+    keyed = second.tag + versions + len(first.tags.keyed)
+    theirs = np.where(second.tag < others, second.tag + versions, keyed)
+    return RowIds(
+        tags,
+        np.concatenate((mine, theirs)).astype(np.uint32),
+        np.concatenate((first.start, second.start)),
+        np.concatenate((first.stop, second.stop)),
+    )
+
+
 def unpack_tags(body: Mapping[str, Any], name: str) -> Tags:
     """The inverse of `Tags.packed`. Raises `Corrupt`, `TypeError`, `ValueError`."""
     ids = np.frombuffer(as_bytes(body.get("v", b"")), ID)

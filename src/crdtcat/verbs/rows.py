@@ -18,10 +18,12 @@ from crdtcat import limits
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.format.ops import ColumnId, Ops
-from crdtcat.format.row_ids import KeyedTag
+from crdtcat.format.row_ops import RowOps
 from crdtcat.format.sections import Array
 from crdtcat.format.version import pack, unpack
 from crdtcat.head import Head, Snapshot, Version
+from crdtcat.head.naming import row_ids, tags_of
+from crdtcat.scan.located import all_rows_of
 from crdtcat.session import Session
 from crdtcat.verbs.scope import partition_scope
 from crdtcat.writing.fit import Fit, conform, fit
@@ -163,21 +165,20 @@ def learn(session: Session, plan: Fit, version: Version) -> None:
         session.known = {**(session.known or {}), **plan.known(version.id)}
 
 
-def removals(head: Head, chunks: Array) -> dict[str, Any]:
-    """Ops that remove chunks: by tag, or by (key, hash, ordinal) where a retry may have a twin."""
-    log = head.log
-    versions = log.chunk_version[chunks]
-    ordinals = (chunks - log.chunk_start[versions]).astype(np.uint32)
-    keyed = np.asarray(log.key.is_valid())[versions] if len(chunks) else np.empty(0, bool)
-    tags = tuple(
-        KeyedTag(log.key[int(version)].as_py().decode(), log.hash[chunk].tobytes(), int(ordinal))
-        for chunk, version, ordinal in zip(chunks[keyed], versions[keyed], ordinals[keyed], strict=True)
-    )
-    return {
-        "removed_versions": log.ids[versions[~keyed]],
-        "removed_ordinals": ordinals[~keyed],
-        "removed_keyed": tags,
+def removals(head: Head, entries: Array) -> dict[str, Any]:
+    """Ops that remove all rows of some entries: chunk by chunk where they were born there, row by row where a
+    compaction put them."""
+    copied = np.isin(entries, list(head.rows.copies)) if head.rows.copies else np.zeros(len(entries), bool)
+    tags, _ = tags_of(head.log, entries[~copied])
+    removed: dict[str, Any] = {
+        "removed_versions": tags.versions,
+        "removed_ordinals": tags.ordinals,
+        "removed_keyed": tags.keyed,
     }
+    if copied.any():
+        rows = row_ids(head, *all_rows_of(head, entries[copied]))
+        removed["rows"] = RowOps(deletes=rows if len(rows) else None)
+    return removed
 
 
 def check_commit(metadata: Mapping[str, Any] | None, key: str | None) -> None:

@@ -147,6 +147,14 @@ def fit(incoming: pa.Schema, known: Known | None, *, evolve: bool) -> Fit:
     return Fit(tuple(fields), pa.schema(types), tuple(definitions), settled, frozenset(undefined))
 
 
+def fit_some(incoming: pa.Schema, known: Known | None) -> Fit:
+    """How new values of some columns go in; the others stay as they are. Raises as `fit` does."""
+    missing = [name for name in incoming.names if name not in (known or {})]
+    if known is None or missing:
+        raise SchemaMismatch(f"columns {missing} are not in the table, which has {_listed(known or {})}")
+    return fit(incoming, {name: known[name] for name in incoming.names}, evolve=False)
+
+
 def stored_type(given: pa.DataType, column: KnownColumn) -> pa.DataType:
     """The type in which rows of type `given` are stored: the column's, filled in where it is open."""
     wider = widen(column.type, given) if column.is_open else None

@@ -1,0 +1,178 @@
+"""Changing rows that are there: update, update_rows, delete.
+
+Rows are found by reading, so these verbs use a fresh head; what they publish names rows, not chunks, and only
+the changed cells travel. They wait for nobody and fail because of nobody: of two who change one cell the
+greater version wins and the other is listed; a row that somebody deleted meanwhile stays deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.chunks.partitions import parse_partitioning
+from crdtcat.chunks.read import FooterCache
+from crdtcat.errors import InvalidArgument
+from crdtcat.format.kinds import OVERLAY
+from crdtcat.format.ops import Ops
+from crdtcat.format.row_ids import RowIds, joined_row_ids, split_row_ids
+from crdtcat.format.row_ops import Overlay, RowOps
+from crdtcat.head import Head, Version
+from crdtcat.head.naming import row_ids
+from crdtcat.intervals.runs import Integers
+from crdtcat.protocol import Put
+from crdtcat.scan.execute import Execution
+from crdtcat.scan.located import all_rows_of, located, rows_between
+from crdtcat.scan.plan import Plan, make_plan
+from crdtcat.scan.shown import as_shown
+from crdtcat.session import Session
+from crdtcat.verbs.rows import check_commit, removals
+from crdtcat.verbs.values import given_values
+from crdtcat.writing.fit import Fit, fit_some
+from crdtcat.writing.incoming import Incoming
+from crdtcat.writing.stage import Stager
+
+Found = tuple[Integers, Integers]
+"""Rows as entries and offsets in them."""
+
+
+def delete(
+    session: Session, where: Any, *, metadata: Mapping[str, Any] | None = None, key: str | None = None
+) -> Version:
+    """Delete the rows that match a filter. A refresh, a read of the filter's columns where statistics do not
+    decide, then 1 PUT."""
+    check_commit(metadata, key)
+    head = session.head()
+    plan = make_plan(head, None, where)
+    certain = plan.chunks[plan.whole]
+    whole = certain[head.rows.untouched(certain)]
+    rest = np.setdiff1d(certain, whole, assume_unique=True)
+    entry, offset = _together([all_rows_of(head, rest), *_matching(session, _doubtful(plan))])
+    ops = Ops(**with_deletes(removals(head, whole), row_ids(head, entry, offset)))
+    return session.commit("delete", body={"x": ops.encode()}, metadata=metadata, key=key, seen=head)
+
+
+def update(
+    session: Session,
+    where: Any,
+    values: Any,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    key: str | None = None,
+) -> Version:
+    """Give the rows that match a filter new values. A refresh, a read of the columns that the filter and the
+    new values look at, then 1 or 2 PUTs."""
+    check_commit(metadata, key)
+    head = session.head()
+    new = given_values(values, head.schema)
+    plan = make_plan(head, new.needs, where)
+    found: list[Found] = []
+    tables: list[pa.Table] = []
+    execution = _execution(session, plan)
+    for rows in located(plan, execution):
+        if not rows.rows.num_rows:
+            continue
+        found.append((rows.entry, rows.offset))
+        tables.append(new.computed(as_shown(plan.columns, rows.rows, plan.schema)))
+    changed = new.gathered(tables, sum(len(entry) for entry, _ in found))
+    return _overlaid(session, head, _together(found), changed, metadata=metadata, key=key)
+
+
+def update_rows(
+    session: Session,
+    start: int,
+    stop: int,
+    data: Any,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    key: str | None = None,
+) -> Version:
+    """Give the rows with these numbers new values. A refresh, then 1 or 2 PUTs; reads no rows."""
+    check_commit(metadata, key)
+    head = session.head()
+    if not 0 <= start <= stop <= head.row_count:
+        raise InvalidArgument(
+            f"rows {start} to {stop}: table {session.table!r} has rows 0 to {head.row_count}; "
+            "pass 0 <= start <= stop <= row_count"
+        )
+    changed = Incoming.of(data).reader(session.known).read_all()
+    if changed.num_rows != stop - start:
+        raise InvalidArgument(f"{changed.num_rows:,} rows of new values for {stop - start:,} rows")
+    return _overlaid(session, head, rows_between(head, start, stop), changed, metadata=metadata, key=key)
+
+
+def with_deletes(removed: Mapping[str, Any], rows: RowIds) -> dict[str, Any]:
+    """Ops that remove chunks, as `removals` gives them, and delete single rows as well."""
+    if not len(rows):
+        return dict(removed)
+    known: RowOps = removed.get("rows") or RowOps()
+    if known.deletes is not None:
+        rows = joined_row_ids(known.deletes, rows)
+    return {**removed, "rows": RowOps(deletes=rows)}
+
+
+def _overlaid(
+    session: Session,
+    head: Head,
+    found: Found,
+    changed: pa.Table,
+    *,
+    metadata: Mapping[str, Any] | None,
+    key: str | None,
+) -> Version:
+    fitted = fit_some(changed.schema, session.known)
+    body, puts, overlays = stage_overlay(session, fitted, changed, row_ids(head, *found))
+    ops = Ops(rows=RowOps(overlays=overlays))
+    return session.commit(
+        "update", body={**body, "x": ops.encode()}, puts=puts, metadata=metadata, key=key, seen=head
+    )
+
+
+def stage_overlay(
+    session: Session, fitted: Fit, changed: pa.Table, rows: RowIds
+) -> tuple[dict[str, Any], list[Put], tuple[Overlay, ...]]:
+    """New values as chunks, and what lies over which rows. Rows and values are in the same order."""
+
+    def put(full: Put) -> None:
+        session.store.put(full.name, full.data)
+
+    stager = Stager(fitted, parse_partitioning(()), session.options, time_column=None, put=put)
+    stager.add(changed)
+    body = stager.finish()
+    counts = body.get("n") or []
+    body["b"] = [OVERLAY] * len(counts) or None
+    parts = split_row_ids(rows, counts)
+    return body, stager.puts, tuple(Overlay(ordinal, part) for ordinal, part in enumerate(parts))
+
+
+def _doubtful(plan: Plan) -> Plan:
+    """The chunks of a plan whose rows have to be looked at, and only the columns to look at."""
+    names = plan.filter.columns if plan.filter is not None else ()
+    looked_at = tuple(plan.head.columns.by_name[name] for name in names) or plan.columns[:1]
+    return Plan(
+        plan.head,
+        columns=looked_at,
+        needed=looked_at,
+        filter=plan.filter,
+        chunks=plan.chunks[~plan.whole],
+        whole=plan.whole[~plan.whole],
+        pruned=plan.pruned,
+    )
+
+
+def _matching(session: Session, plan: Plan) -> list[Found]:
+    return [(rows.entry, rows.offset) for rows in located(plan, _execution(session, plan))]
+
+
+def _execution(session: Session, plan: Plan) -> Execution:
+    return Execution(plan, session.store, FooterCache(), verify=session.options.verify)
+
+
+def _together(parts: list[Found]) -> Found:
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    entries, offsets = zip(*parts, strict=True)
+    return np.concatenate(entries), np.concatenate(offsets)

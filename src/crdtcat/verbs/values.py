@@ -1,0 +1,118 @@
+"""New values for rows, in the forms users write them.
+
+A mapping from columns to constants, to Arrow expressions over the row's old values, or to functions of them;
+or a table with a row for each row that is updated. Nothing is read or written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crdtcat.chunks import ingest
+from crdtcat.errors import InvalidArgument, SchemaMismatch
+
+
+@dataclass(frozen=True)
+class NewValues:
+    """What rows are given.
+
+    Attributes:
+        by_column: constants, expressions and functions; empty where `table` is given.
+        table: the values themselves, a row for each row.
+        schema: of the table that is updated.
+        needs: columns that have to be read to work them out; `None`: all.
+    """
+
+    by_column: Mapping[str, Any]
+    table: pa.Table | None
+    schema: pa.Schema
+    needs: list[str] | None
+
+    def computed(self, rows: pa.Table) -> pa.Table:
+        """The new values of some rows. Raises `InvalidArgument` where one cannot be worked out."""
+        if self.table is not None:
+            return rows.slice(0, 0)
+        columns = {name: _column(name, value, rows, self.schema) for name, value in self.by_column.items()}
+        return pa.table(columns)
+
+    def gathered(self, parts: list[pa.Table], count: int) -> pa.Table:
+        """All new values, for `count` rows. Raises `InvalidArgument` where a table has another number."""
+        if self.table is None:
+            fields = [self.schema.field(name) for name in self.by_column]
+            return pa.concat_tables(parts) if parts else pa.schema(fields).empty_table()
+        if self.table.num_rows != count:
+            raise InvalidArgument(
+                f"{self.table.num_rows:,} rows of new values for {count:,} rows that match; "
+                "pass one for each, in their order"
+            )
+        return self.table
+
+
+def given_values(values: Any, schema: pa.Schema) -> NewValues:
+    """What a user passed as new values for rows of `schema`.
+
+    Raises:
+        InvalidArgument: nothing, or something that holds no values.
+        SchemaMismatch: a column that the table does not have.
+    """
+    if isinstance(values, Mapping) and not any(_is_column(value) for value in values.values()):
+        _check_names(values, schema)
+        looks = any(isinstance(value, pc.Expression) or callable(value) for value in values.values())
+        return NewValues(dict(values), None, schema, None if looks else schema.names[:1])
+    table = ingest.reader(values).read_all()
+    _check_names(table.column_names, schema)
+    return NewValues({}, table, schema, schema.names[:1])
+
+
+def _is_column(value: Any) -> bool:
+    return isinstance(value, pa.Array | pa.ChunkedArray)
+
+
+def _check_names(names: Any, schema: pa.Schema) -> None:
+    if not len(names):
+        raise InvalidArgument("no new values: pass a dict from columns to values, or a table")
+    missing = [name for name in names if name not in schema.names]
+    if missing:
+        raise SchemaMismatch(
+            f"column {missing[0]!r} is not in the table, which has {', '.join(schema.names) or 'none yet'}"
+        )
+
+
+def _column(name: str, value: Any, rows: pa.Table, schema: pa.Schema) -> pa.Array | pa.ChunkedArray:
+    held = schema.field(name).type
+    if isinstance(value, pc.Expression):
+        return _evaluated(name, value, rows)
+    if callable(value):
+        return _returned(name, value, rows)
+    return pa.repeat(value if isinstance(value, pa.Scalar) else _scalar(name, value, held), rows.num_rows)
+
+
+def _scalar(name: str, value: Any, held: pa.DataType) -> pa.Scalar:
+    """A Python value as the column's type: taken exactly, as those of appended rows are, or refused."""
+    return ingest.reader([{name: value}], pa.schema([(name, held)])).read_all()[name][0]
+
+
+def _evaluated(name: str, expression: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
+    from pyarrow import acero  # noqa: PLC0415 (brings in pyarrow.dataset: only for those who need it)
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    project = acero.Declaration("project", acero.ProjectNodeOptions([expression], [name]))
+    try:
+        return acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)[name]
+    except (pa.ArrowException, KeyError) as error:
+        raise InvalidArgument(f"column {name!r}: {expression} cannot be worked out: {error}") from error
+
+
+def _returned(name: str, function: Callable[[pa.Table], Any], rows: pa.Table) -> pa.Array | pa.ChunkedArray:
+    found = function(rows)
+    found = found if isinstance(found, pa.Array | pa.ChunkedArray) else pa.array(found)
+    if len(found) != rows.num_rows:
+        raise InvalidArgument(
+            f"column {name!r}: the function returned {len(found):,} values for {rows.num_rows:,} rows"
+        )
+    return found

@@ -1,0 +1,179 @@
+"""Update, update_rows and delete: only the cells named change, whoever changes others meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from crdtcat import Catalog, Table
+from crdtcat.errors import InvalidArgument, InvalidFilter, SchemaMismatch
+from tests.catalog.lakes import another, lake
+
+ROWS: list[dict[str, Any]] = [
+    {"id": number, "name": f"n{number}", "value": number / 2} for number in range(10)
+]
+
+
+def filled(catalog: Catalog | None = None, *, parts: int = 2) -> Table:
+    table = (catalog or lake()).create_table(
+        "t", pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.float64())])
+    )
+    for part in range(parts):
+        table.append(ROWS[part * 10 // parts : (part + 1) * 10 // parts])
+    return table
+
+
+def names(table: Table) -> list[Any]:
+    found: list[Any] = table.read(["name"])["name"].to_pylist()
+    return found
+
+
+def test_an_update_changes_the_rows_and_columns_it_names() -> None:
+    table = filled()
+    version = table.update("id >= 3 and id < 7", {"name": "x"})
+    assert (version.operation, version.rows) == ("update", 4)
+    expected = [{**row, "name": "x"} if 3 <= row["id"] < 7 else row for row in ROWS]
+    assert table.read().to_pylist() == expected
+    assert table.head().row_count == 10
+    assert table.read(at=table.history()[1]).to_pylist() == ROWS
+
+
+def test_updates_by_expression_by_function_and_by_table() -> None:
+    table = filled()
+    table.update("id < 2", {"value": pc.field("value") * 10 + 1})
+    table.update("id in (2, 3)", {"name": lambda rows: pc.utf8_upper(rows["name"])})
+    table.update("id > 7", {"name": pa.array(["a", "b"]), "value": pa.array([None, 0.25])})
+    rows = table.read().to_pylist()
+    assert [row["value"] for row in rows[:2]] == [1.0, 6.0]
+    assert [row["name"] for row in rows[2:4]] == ["N2", "N3"]
+    assert rows[8:] == [{"id": 8, "name": "a", "value": None}, {"id": 9, "name": "b", "value": 0.25}]
+
+
+def test_an_update_of_all_rows_and_of_none() -> None:
+    table = filled()
+    table.update(None, {"value": 1})
+    assert set(table.read(["value"])["value"].to_pylist()) == {1.0}
+    assert table.update("id > 100", {"value": 2}).rows == 0
+    assert set(table.read(["value"])["value"].to_pylist()) == {1.0}
+
+
+def test_rows_by_number() -> None:
+    table = filled()
+    table.delete("id = 1")
+    table.update_rows(0, 3, {"name": ["a", "b", "c"]})
+    assert names(table)[:4] == ["a", "b", "c", "n4"]
+    table.update_rows(4, 4, pa.table({"name": pa.array([], pa.string())}))
+    assert len(names(table)) == 9
+
+
+def test_deletes_by_filter() -> None:
+    table = filled()
+    table.delete("value > 2.0 and value < 4.5")
+    assert table.read(["id"])["id"].to_pylist() == [0, 1, 2, 3, 4, 9]
+    table.delete("id < 5")  # all of the first chunk
+    assert table.head().row_count == 1
+    table.delete("true")
+    assert table.read().num_rows == table.head().row_count == 0
+    assert len(table.head().chunks) == 0
+    table.append(ROWS[:1])
+    assert table.read().to_pylist() == ROWS[:1]
+
+
+def test_filters_and_counts_see_what_rows_hold_now() -> None:
+    table = filled()
+    table.update("id = 2", {"value": 1000.0})
+    table.update("id = 3", {"value": None})
+    table.delete("id = 4")
+    assert table.read(["id"], "value > 500")["id"].to_pylist() == [2]
+    assert table.scan(filter="value is null").count() == 1
+    assert table.scan(filter="value = 1.0").count() == 0
+    assert table.scan(filter="id >= 0").count() == table.scan().count() == 9
+    assert table.scan(["name"], "value = 1000").to_table().to_pylist() == [{"name": "n2"}]
+
+
+def two_handles() -> tuple[Table, Table]:
+    """Two who have both seen the ten rows, and nothing the other does from now on."""
+    catalog = lake()
+    first = filled(catalog)
+    second = another(catalog).table("t")
+    first.head(), second.head()
+    return first, second
+
+
+def test_concurrent_updates_of_different_cells_both_hold() -> None:
+    first, second = two_handles()
+    before = second._session.state
+    first.update("id = 1", {"name": "one"})
+    second._session._state = before  # it plans without having seen the update
+    second.update("id = 1", {"value": -1.0})
+    second.update("id = 2", {"name": "two"})
+    for table in (first, second):
+        rows = table.read().to_pylist()
+        assert rows[1] == {"id": 1, "name": "one", "value": -1.0}
+        assert rows[2]["name"] == "two"
+        assert table.conflicts() == ()
+
+
+def test_a_snapshot_reads_the_same_whatever_is_changed_later() -> None:
+    table = filled()
+    before = table.head().snapshot
+    table.update("id = 1", {"name": "one"})
+    middle = table.head().snapshot
+    table.delete("id <> 1")
+    assert table.read(at=before).to_pylist() == ROWS
+    assert table.read(["name"], at=middle)["name"].to_pylist()[:3] == ["n0", "one", "n2"]
+    assert names(table) == ["one"]
+
+
+def test_overwrites_and_restores_of_changed_tables() -> None:
+    table = filled()
+    table.update("id = 1", {"name": "one"})
+    table.delete("id = 2")
+    changed = table.read()
+    table.tag("changed")
+    table.overwrite(ROWS[:2])
+    assert table.read().to_pylist() == ROWS[:2]
+    table.restore("changed")
+    assert table.read().equals(changed)
+
+
+@pytest.mark.parametrize(
+    ("where", "values", "error"),
+    [
+        ("id = 1", {"nothing": 1}, SchemaMismatch),
+        ("id = 1", {"id": "text"}, SchemaMismatch),
+        ("id = 1", {}, InvalidArgument),
+        ("id = 1", {"id": 1.5}, SchemaMismatch),
+        ("nothing = 1", {"id": 1}, InvalidFilter),
+        ("id = 1", {"name": object()}, (InvalidArgument, SchemaMismatch)),
+        ("id = 1", {"id": lambda _: pa.array([1, 2, 3])}, InvalidArgument),
+        ("id = 1", {"id": pc.field("nothing") + 1}, InvalidArgument),
+        ("id = 1", pa.table({"id": [1, 2]}), InvalidArgument),
+        ("id = 1", 7, InvalidArgument),
+    ],
+)
+def test_wrong_updates_write_nothing(where: Any, values: Any, error: type[Exception]) -> None:
+    table = filled()
+    with pytest.raises(error):
+        table.update(where, values)
+    assert len(table.history()) == 2
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (5, 4), (0, 11)])
+def test_rows_that_are_not_there(start: int, stop: int) -> None:
+    with pytest.raises(InvalidArgument, match="row_count"):
+        filled().update_rows(start, stop, {"name": ["a"]})
+
+
+def test_another_number_of_values_than_rows() -> None:
+    with pytest.raises(InvalidArgument, match="2 rows of new values for 3"):
+        filled().update_rows(0, 3, {"name": ["a", "b"]})
+
+
+def test_a_table_without_columns() -> None:
+    table = lake().create_table("t")
+    with pytest.raises((SchemaMismatch, InvalidFilter)):
+        table.update("a = 1", {"a": 1})
