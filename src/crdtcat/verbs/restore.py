@@ -7,11 +7,12 @@ can itself be undone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import encode_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import Definition, Ops
@@ -20,25 +21,40 @@ from crdtcat.format.sections import Array
 from crdtcat.head import Head, Version
 from crdtcat.log.log import NONE, Log
 from crdtcat.protocol import Put
+from crdtcat.scan import Scan
 from crdtcat.session import Session
-from crdtcat.verbs.rows import check_commit, removals
+from crdtcat.verbs.rows import check_commit, new_stager, removals
 from crdtcat.verbs.travel import At, head_at
+from crdtcat.writing.fit import fit, known_from_head
 from crdtcat.writing.inlined import inlined_bytes, inlined_chunks, moved_to_segments
 
 
 def restore(session: Session, at: At, *, metadata: Mapping[str, Any] | None = None) -> Version:
     """Make the table what it was: same rows, same order, same columns, as a new version over the old chunks.
 
-    No data is copied but what was inlined. Rows that others add meanwhile survive, as with an overwrite.
+    No data is copied but what was inlined, unless rows were changed one by one: then they are read and stored
+    as they were. Rows that others add meanwhile survive, as with an overwrite.
     """
     check_commit(metadata, None)
     if at is None:
         raise InvalidArgument("restore to what? Pass a tag, a version, a snapshot or a moment")
     then = head_at(session, at)
     now = session.head(refresh=False)
-    body, puts = _readded(then, session.options.inline_bytes)
+    body, puts = (
+        _readded(then, session.options.inline_bytes) if then.rows.is_plain else _staged_again(session, then)
+    )
     ops = Ops(is_overwrite=True, **_column_changes(now, then), **removals(now, now.live))
     return session.commit("restore", body={**body, "x": ops.encode()}, puts=puts, metadata=metadata, seen=now)
+
+
+def _staged_again(session: Session, head: Head) -> tuple[dict[str, Any], Sequence[Put]]:
+    """A version's keys that add the rows of a head whose rows were changed one by one, as new chunks."""
+    scan = Scan(
+        head, session.store, columns=None, filter=None, verify=session.options.verify, footers=FooterCache()
+    )
+    stager = new_stager(session, fit(scan.schema, known_from_head(head.columns), evolve=False))
+    stager.add_all(scan.to_reader())
+    return stager.finish(), stager.puts
 
 
 def _column_changes(now: Head, then: Head) -> dict[str, Any]:
