@@ -1,0 +1,15 @@
+"""A handle whose commits look after the log."""
+
+from __future__ import annotations
+
+from crdtcat.handle import Handle
+from crdtcat.head import Version
+from crdtcat.maintenance.upkeep import upkeep
+
+
+class KeptUp(Handle):
+    """A handle that does upkeep after some of its commits, unless its catalog was told not to."""
+
+    def _kept_up(self, version: Version) -> Version:
+        upkeep(self._session, version.id)
+        return version

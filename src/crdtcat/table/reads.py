@@ -1,0 +1,98 @@
+"""The verbs of a table that read, each in a line or two over the layers below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from crdtcat.errors import NoSnapshots
+from crdtcat.handle import Handle
+from crdtcat.head import Chunk, Conflict, Diff, Head, History, diff_heads, prove_chunk
+from crdtcat.merkle import Proof
+from crdtcat.scan import Scan
+from crdtcat.verbs import travel
+from crdtcat.verbs.travel import At
+
+
+class Reads(Handle):
+    """Rows, heads, history and what can be told from them."""
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        *,
+        at: At | None = None,
+        verify: bool | None = None,
+    ) -> Scan:
+        """What to read, pinned to one snapshot; see `Scan` for the ways to have it.
+
+        Args:
+            columns: names, in the order wanted; all by default.
+            filter: SQL text, tuples such as `[("amount", ">", 10)]`, or a `pyarrow.compute.Expression`.
+            at: a `Snapshot` or its token, a version id, a tag, a moment; now by default.
+            verify: whether to check every column against its BLAKE3 hash; the catalog's setting by default.
+
+        Raises:
+            InvalidArgument, InvalidFilter, NotFound, Expired: as named.
+        """
+        return Scan(
+            travel.head_at(self._session, at),
+            self._session.store,
+            columns=columns,
+            filter=filter,
+            verify=self._session.options.verify if verify is None else verify,
+            footers=self._footers,
+        )
+
+    def read(
+        self, columns: Sequence[str] | None = None, filter: Any = None, *, at: At | None = None
+    ) -> pa.Table:
+        """All rows of a scan as one Arrow table."""
+        return self.scan(columns, filter, at=at).to_table()
+
+    def head(self, at: At | None = None) -> Head:
+        """The table as it is now, or as it was.
+
+        Requests: one LIST page per 1,000 files of the log (and of `transactions/`, if the table took part in
+        one), one GET per new file that no bundle covers. Raises `NoSnapshots` where there is no commit yet.
+        """
+        head = travel.head_at(self._session, at)
+        if not len(head.log):
+            raise NoSnapshots(f"table {self.name!r} has no commit yet")
+        return head
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns now. Costs what `head` does; works before the first commit too."""
+        return self._session.head().schema
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """Table properties now. Costs what `head` does."""
+        return self._session.head().properties
+
+    def history(self, at: At | None = None) -> History:
+        """Standing versions in the order all readers agree on; empty before the first commit."""
+        return travel.head_at(self._session, at).history
+
+    def conflicts(self, at: At | None = None) -> tuple[Conflict, ...]:
+        """Concurrent writes that lost, and to whom."""
+        return travel.head_at(self._session, at).conflicts
+
+    def diff(self, a: At, b: At | None = None) -> Diff:
+        """The chunks that differ between two snapshots, and how many rows they hold; `b` is now by default.
+
+        Requests: what `head` makes for each; no data is read. Time: both heads, then O(changes * log chunks).
+        """
+        return diff_heads(travel.head_at(self._session, a), travel.head_at(self._session, b))
+
+    def proof(self, chunk: Chunk | int | str, at: At | None = None) -> Proof:
+        """A proof that a chunk (one of `head.chunks`, its number or its hash) is in the table.
+
+        `crdtcat.check_proof(root_hash, chunk, proof)` checks it without catalog or store. Requests: what
+        `head` makes. Raises `NotFound`: no such chunk at that snapshot.
+        """
+        return prove_chunk(travel.head_at(self._session, at), chunk)

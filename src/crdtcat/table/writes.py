@@ -1,0 +1,123 @@
+"""The verbs of a table that change rows, each in a line or two over the layers below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from crdtcat.head import Version
+from crdtcat.table.kept_up import KeptUp
+from crdtcat.verbs import change, rows
+from crdtcat.verbs.stream import StreamWriter
+
+
+class Writes(KeptUp):
+    """Adding, replacing, changing and deleting rows."""
+
+    def append(
+        self,
+        data: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        evolve: bool = False,
+    ) -> Version:
+        """Add rows. Never waits for, retries because of, or fails because of another writer.
+
+        Requests: 1 PUT when the rows are few enough to ride inside the version file, else 2; no read or list.
+        (About one commit in 32 then also bundles the log, unless the catalog was opened with `upkeep=False`.)
+
+        Args:
+            data: Arrow table, batch or reader, anything with `__arrow_c_stream__`, pandas, polars, DuckDB, a
+                list of dicts, a dict of columns. Also an iterable of any of these, such as
+                `pandas.read_csv(chunksize=...)`: its items have the same columns and are read one by one.
+            metadata: what to remember about this commit; `None` is `{}`.
+            key: idempotency key: of the commits with one key, one counts.
+            evolve: whether columns the table does not have are added.
+
+        Raises:
+            UserError: the rows do not fit; nothing was written.
+            StoreUnavailable, AccessDenied: nothing became visible.
+            CommitUnknown: the store gave no clear answer.
+        """
+        return self._kept_up(rows.append(self._session, data, metadata=metadata, key=key, evolve=evolve))
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        where: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        evolve: bool = False,
+    ) -> Version:
+        """Replace all rows, or, with `where`, the partitions it selects. Concurrent appends survive.
+
+        Requests: a refresh of the head, then 1 or 2 PUTs. Raises as `append` does, and `InvalidArgument`
+        where `where` cuts through a partition.
+        """
+        version = rows.overwrite(self._session, data, where=where, metadata=metadata, key=key, evolve=evolve)
+        return self._kept_up(version)
+
+    def update(
+        self,
+        where: Any,
+        values: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Version:
+        """Give rows new values. Only the changed cells are stored.
+
+        Requests: a refresh, a read of the columns that the filter and the values look at, then 1 or 2 PUTs.
+        Of concurrent updates of one cell the greater version wins and the others are listed by `conflicts`;
+        updates of different cells all hold.
+
+        Args:
+            where: which rows, as in `scan`; `None` for all.
+            values: a dict from columns to constants, to `pyarrow.compute` expressions over the old values, or
+                to functions from a table of the rows to an array; or rows of new values, one for each row
+                that matches, in their order.
+            metadata: what to remember about this commit.
+            key: idempotency key.
+
+        Raises:
+            InvalidFilter, InvalidArgument, SchemaMismatch: nothing was written.
+            StoreUnavailable, CommitUnknown: as `append` does.
+        """
+        version = change.update(self._session, where, values, metadata=metadata, key=key)
+        return self._kept_up(version)
+
+    def update_rows(
+        self,
+        start: int,
+        stop: int,
+        data: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Version:
+        """Give the rows number `start` up to `stop` of the table new values, in some columns.
+
+        Rows are numbered as `read` returns them, in the newest snapshot. Requests: a refresh, then 1 or 2
+        PUTs; no row is read. Raises as `update` does.
+        """
+        version = change.update_rows(self._session, start, stop, data, metadata=metadata, key=key)
+        return self._kept_up(version)
+
+    def delete(
+        self, where: Any, *, metadata: Mapping[str, Any] | None = None, key: str | None = None
+    ) -> Version:
+        """Delete the rows that match a filter; `"true"` deletes all.
+
+        Deletes are final: a concurrent update of a deleted row is lost and listed. Rows that others add
+        meanwhile stay.
+
+        Requests: a refresh, a read of the filter's columns where statistics do not decide, then 1 PUT. Raises
+        as `update` does.
+        """
+        return self._kept_up(change.delete(self._session, where, metadata=metadata, key=key))
+
+    def stream(self, *, metadata: Mapping[str, Any] | None = None, key: str | None = None) -> StreamWriter:
+        """A writer for more rows than fit in memory: one pass, visible all at once when it commits."""
+        return StreamWriter(self._session, metadata=metadata, key=key, committed=self._kept_up)
