@@ -149,6 +149,15 @@ class Rows:
         found = self.pieces.entry[np.sort(first)]
         return found[self.live_rows(found) > 0]
 
+    @property
+    def chunks_read(self) -> Array:
+        """Per chunk, whether a read of the whole table reads it: as an entry, or because it lies over one."""
+        read = np.zeros(self._log.chunk_count, bool)
+        read[self.entries] = True
+        if not self.is_plain:
+            read[self.patches.source] = True
+        return read
+
     @cached_property
     def deleted(self) -> RowSet:
         """Rows deleted one by one, by the chunk they were born in."""

@@ -47,7 +47,7 @@ def verify(session: Session, depth: Depth = "bytes", progress: bool | Tell | Non
     head = Head(session.table, log, session.settings)
     alive, rows = np.ones(log.chunk_count, bool), int(log.rows.sum(dtype=np.uint64))
     try:
-        alive, rows = head.folded.alive, head.row_count
+        alive, rows = head.rows.chunks_read, head.row_count
     except DataError as error:
         problems.append(Problem(session.folder, f"what its versions say cannot be put together: {error}"))
     segments = SegmentCheck(session.store, log, table=session.table, folder=session.folder, tell=tell)
