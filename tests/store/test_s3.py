@@ -122,6 +122,21 @@ def test_a_fresh_handle_puts_with_one_request_and_nothing_else(store: S3Store, w
         assert fresh.requests.snapshot() == RequestCounts(put=1, bytes_out=1)
 
 
+def test_bodies_are_sent_without_asking_first(store: S3Store, wire: Wire) -> None:
+    asked: list[str] = []
+
+    def look(environ: dict[str, Any]) -> None:
+        if environ["REQUEST_METHOD"] == "PUT":
+            asked.append(environ.get("HTTP_EXPECT", ""))
+
+    wire.answer = look
+    store.put("small", b"x" * 100)
+    store.put_if_absent("new", b"x" * 100)
+    store.put("large", b"x" * (11 << 20))  # in parts
+    assert len(asked) >= 4
+    assert not any(asked)
+
+
 def test_large_objects_go_in_parts(store: S3Store, wire: Wire) -> None:
     store.put("small", bytes(6 * 2**20))
     assert wire.methods() == ["PUT"]

@@ -30,7 +30,7 @@ from crdtcat.store.base import GET_CONCURRENCY, MULTIPART_BYTES, Store
 from crdtcat.store.exclusion import creates_exclusively
 from crdtcat.store.requests import Kind
 from crdtcat.store.retry import Fault, RetryPolicy
-from crdtcat.store.s3_connection import connect, import_s3fs
+from crdtcat.store.s3_connection import client_of, connect, import_s3fs
 from crdtcat.store.s3_multipart import PART_BYTES, upload
 from crdtcat.store.skew import SkewEstimate
 from crdtcat.store.values import Answers, Data, Names, NameTaken, ObjectInfo, Page, Range
@@ -110,6 +110,7 @@ class S3Store(Store):
 
     async def _request(self, method: str, **arguments: Any) -> dict[str, Any]:
         filesystem = self._filesystem()
+        await client_of(filesystem)
         sent_ms = wall_ms()
         answer: dict[str, Any] = await filesystem._call_s3(
             method, filesystem.s3_additional_kwargs, filesystem.req_kw, Bucket=self._bucket, **arguments

@@ -6,6 +6,9 @@ survive a fork: a child makes its own, and leaves its parent's alone.
 
 The retries of the layers below are switched off: those of `Store` are counted, theirs would not be. Options
 of the caller win over the ones set here.
+
+botocore asks the server for leave before it sends a body (`Expect: 100-continue`) and waits for the answer,
+which makes every PUT two round trips. Bodies here are small or parts of bounded size: they are sent at once.
 """
 
 from __future__ import annotations
@@ -51,6 +54,19 @@ def connect(options: Mapping[str, Any]) -> Any:
         found = _connections.setdefault(key, filesystem)
         _forget_oldest()
     return found
+
+
+async def client_of(filesystem: Any) -> Any:
+    """The client that `filesystem` will use for its next request. No request."""
+    client = await filesystem.set_session()
+    if client is not getattr(filesystem, "sends_at_once", None):
+        client.meta.events.register("before-sign.s3", _send_body_at_once)
+        filesystem.sends_at_once = client
+    return client
+
+
+def _send_body_at_once(request: Any, **_: Any) -> None:
+    del request.headers["Expect"]  # a message's header: no error where it is not there
 
 
 def _forget_oldest() -> None:
