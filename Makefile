@@ -5,11 +5,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PEERS  := .venv-peers
 
-.PHONY: help setup demo test test-all lint format bench proofs clean
+.PHONY: help setup demo test test-all lint format bench bench-full bench-peers proofs clean
 
 help:  ## Show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crdtcat needs Python 3.11 or newer")'
@@ -38,11 +39,21 @@ format: setup  ## Let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## Measure, print tables
+$(PEERS)/.installed: benchmarks/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --requirement benchmarks/peers.txt
+	@touch $@
+
+bench-peers: $(PEERS)/.installed  ## The peers' own environment, for the benchmarks
+
+bench: setup bench-peers  ## Measure against peers, about ten minutes
 	$(BIN)/python -m benchmarks
+
+bench-full: setup bench-peers  ## The same at full size, hours
+	$(BIN)/python -m benchmarks --full
 
 proofs: setup  ## Machine-checked proofs and models
 	$(BIN)/python -m proofs
 
 clean:  ## Remove everything that make made
-	rm -rf $(VENV) proofs/.tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) proofs/.tools .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,1 +1,5 @@
-"""Measurements. `python -m benchmarks` prints tables; every ratio is taken side by side in one run."""
+"""One harness for all measurements. `python -m benchmarks` prints tables and keeps them; every ratio is of
+one run.
+
+Nothing here imports an engine: engines run in worker processes, each kind in the environment that has it.
+"""

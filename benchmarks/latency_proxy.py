@@ -1,4 +1,5 @@
-"""A loopback TCP proxy that adds a fixed delay each way: a network between a client and a local server.
+"""A loopback TCP proxy that adds a fixed delay each way, and counts: a network between a client and a
+local server.
 
 Bytes are delivered `delay` after they arrive, in order, without holding up those behind them, so bandwidth
 is not touched, only latency. It listens on loopback, talks to loopback, and ends with its context.
@@ -8,30 +9,65 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from urllib.parse import urlparse
+
+from benchmarks.http_count import RequestCount
+
+
+@dataclass
+class Proxy:
+    """A running proxy.
+
+    Attributes:
+        endpoint: where it listens.
+        requests: HTTP requests that went to the server, by kind.
+        traffic: bytes that went `up` to the server and `down` from it.
+    """
+
+    endpoint: str
+    requests: Counter[str] = field(default_factory=Counter)
+    traffic: Counter[str] = field(default_factory=Counter)
+
+    def since(self, before: tuple[Counter[str], Counter[str]]) -> tuple[Counter[str], Counter[str]]:
+        return self.requests - before[0], self.traffic - before[1]
+
+    def now(self) -> tuple[Counter[str], Counter[str]]:
+        return self.requests.copy(), self.traffic.copy()
 
 
 @contextmanager
-def delayed(endpoint: str, delay_seconds: float = 0.020) -> Iterator[str]:
-    """An endpoint URL like `endpoint`, `delay_seconds` further away in each direction."""
+def delayed(endpoint: str, delay_seconds: float = 0.020) -> Iterator[Proxy]:
+    """A proxy of `endpoint`, `delay_seconds` further away in each direction."""
     target = urlparse(endpoint)
     assert target.hostname in {"127.0.0.1", "localhost"}, "benchmarks talk to loopback only"
     loop = asyncio.new_event_loop()
     ready = threading.Event()
-    ports: list[int] = []
+    proxy = Proxy("")
 
     async def serve() -> None:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             far_reader, far_writer = await asyncio.open_connection(target.hostname, target.port)
+            count = RequestCount(proxy.requests)
+
+            def up(data: bytes) -> None:
+                count.take(data)
+                proxy.traffic["up"] += len(data)
+
+            def down(data: bytes) -> None:
+                proxy.traffic["down"] += len(data)
+
             with suppress(asyncio.CancelledError):
                 await asyncio.gather(
-                    _carry(reader, far_writer, delay_seconds), _carry(far_reader, writer, delay_seconds)
+                    _carry(reader, far_writer, delay_seconds, up),
+                    _carry(far_reader, writer, delay_seconds, down),
                 )
 
         server = await asyncio.start_server(handle, "127.0.0.1", 0)
-        ports.append(server.sockets[0].getsockname()[1])
+        proxy.endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         ready.set()
         async with server:
             await server.serve_forever()
@@ -47,7 +83,7 @@ def delayed(endpoint: str, delay_seconds: float = 0.020) -> Iterator[str]:
     thread.start()
     ready.wait(10)
     try:
-        yield f"http://127.0.0.1:{ports[0]}"
+        yield proxy
     finally:
         asyncio.run_coroutine_threadsafe(_cancel_all(), loop)
         thread.join(5)
@@ -61,14 +97,17 @@ async def _cancel_all() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay: float) -> None:
+async def _carry(
+    source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay: float, look: Callable[[bytes], None]
+) -> None:
     queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
     async def deliver() -> None:
         while True:
             due, data = await queue.get()
-            await asyncio.sleep(max(0.0, due - loop.time()))
+            if (left := due - loop.time()) > 0:
+                await asyncio.sleep(left)
             if not data:
                 break
             sink.write(data)
@@ -79,6 +118,7 @@ async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay
     delivery = asyncio.create_task(deliver())
     with suppress(OSError):
         while data := await source.read(1 << 16):
+            look(data)
             queue.put_nowait((loop.time() + delay, data))
     queue.put_nowait((loop.time() + delay, b""))
     with suppress(OSError):

@@ -1,40 +1,111 @@
-"""Tables, progress, and a description of the machine without names."""
+"""What a suite hands back: tables and plots, written as Markdown, JSON and SVG. And progress, and the
+machine."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
+from benchmarks.peers import versions
+from benchmarks.plots import Plot
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of results; cells are numbers, texts, or None where nothing could be measured."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+
+    def markdown(self) -> str:
+        cells = [[str(item) for item in self.header], *([_shown(item) for item in row] for row in self.rows)]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(self.header))]
+        lines = [f"### {self.title}", ""]
+        for number, row in enumerate(cells):
+            lines.append(
+                "| " + " | ".join(item.rjust(width) for item, width in zip(row, widths, strict=True)) + " |"
+            )
+            if not number:
+                lines.append("|" + "|".join("-" * (width + 1) + ":" for width in widths) + "|")
+        return "\n".join([*lines, "", self.note] if self.note else lines)
+
+
+@dataclass
+class Results:
+    """All a suite found."""
+
+    tables: list[Table] = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
+
+    def add(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> None:
+        """Take a table, and show it at once."""
+        self.tables.append(Table(title, header, rows, note))
+        print(f"\n{self.tables[-1].markdown()}", flush=True)
+
+
+def save(suite: str, purpose: str, results: Results, folder: Path, *, size: str, seconds: float) -> None:
+    """`<suite>.md`, `<suite>.json` and one SVG per plot."""
+    folder.mkdir(parents=True, exist_ok=True)
+    conditions = {
+        "machine": machine(),
+        "load": load(),
+        "size": size,
+        "seconds": round(seconds),
+        "packages": versions(),
+    }
+    data = {
+        "suite": suite,
+        **conditions,
+        "tables": [
+            {
+                "title": table.title,
+                "note": table.note,
+                "rows": [dict(zip(table.header, row, strict=True)) for row in table.rows],
+            }
+            for table in results.tables
+        ],
+    }
+    (folder / f"{suite}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    packages = ", ".join(f"{name} {version}" for name, version in versions().items())
+    lines = [
+        f"# {suite}",
+        "",
+        purpose,
+        "",
+        f"Written by `python -m benchmarks {suite}`; [what it means](README.md#{suite}).",
+        f"One run ({size}, {seconds:.0f} s): {machine()}. {load()}",
+        f"{packages}.",
+    ]
+    for plot in results.plots:
+        name = f"{suite}-{plot.name}.svg"
+        (folder / name).write_text(plot.svg(), encoding="utf-8")
+        lines += ["", f"![{plot.title}]({name})"]
+    for table in results.tables:
+        lines += ["", table.markdown()]
+    (folder / f"{suite}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def progress(text: str) -> None:
     print(f"    ... {text}", file=sys.stderr, flush=True)
 
 
-def table(title: str, header: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> str:
-    cells = [[str(item) for item in header], *([_shown(item) for item in row] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    lines = [f"\n### {title}\n"]
-    for number, row in enumerate(cells):
-        lines.append(
-            "| " + " | ".join(item.rjust(width) for item, width in zip(row, widths, strict=True)) + " |"
-        )
-        if not number:
-            lines.append("|" + "|".join("-" * (width + 1) + ":" for width in widths) + "|")
-    if note:
-        lines.append(f"\n{note}")
-    text = "\n".join(lines)
-    print(text, flush=True)
-    return text
-
-
 def _shown(item: Any) -> str:
+    if item is None:
+        return "-"
     if isinstance(item, float):
+        if item and abs(item) < 0.1:
+            return f"{item:.4f}"
         return f"{item:,.2f}" if abs(item) < 100 else f"{item:,.0f}"
     return f"{item:,}" if isinstance(item, int) else str(item)
 
@@ -53,4 +124,14 @@ def machine() -> str:
     return (
         f"{os.cpu_count()} cores, {platform.system()}, {platform.machine()}, "
         f"Python {platform.python_version()}, pyarrow {pa.__version__}"
+    )
+
+
+def load() -> str:
+    """How busy the machine was before and besides: what makes absolute numbers mean little."""
+    quarter = os.getloadavg()[2]
+    busy = quarter > 1.5 * (os.cpu_count() or 1)
+    return (
+        f"Load average of the last 15 minutes {quarter:.1f}: "
+        f"{'a loaded machine, so only ratios within this run mean something.' if busy else 'otherwise idle.'}"
     )

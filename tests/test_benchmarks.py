@@ -1,15 +1,195 @@
-"""The benchmarks run: small sizes, so that they cannot rot between measurements."""
+"""The benchmarks run: every suite at a tiny size, so that they cannot rot between measurements.
+
+Only crdtcat and the raw limit take part here; peers need an environment of their own.
+"""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from benchmarks import heads, reads, report
-from benchmarks.commits import COMMITS, ROWS, batch, measure
-from crdtcat import Catalog
+from benchmarks.__main__ import SUITES
+from benchmarks.changes import CASES, change
+from benchmarks.crew import EngineFailed, crew
+from benchmarks.engines import ENTRANTS
+from benchmarks.http_count import RequestCount
+from benchmarks.job import Job
+from benchmarks.places import FAR, places
+from benchmarks.plots import Plot
+from benchmarks.report import Results, Table, save
+from benchmarks.rows import batch, found, wide
+from benchmarks.suites import (
+    commits,
+    compaction,
+    conflicts,
+    contention,
+    heads,
+    merge,
+    read_cost,
+    reads,
+    replays,
+    storage,
+    throughput,
+)
 from crdtcat.log import encode_bundle
+
+TINY = Job("tiny", ("raw", "crdtcat"))
+RUNS = {
+    "commits": commits.run,
+    "compaction": compaction.run,
+    "conflicts": conflicts.run,
+    "contention": contention.run,
+    "heads": heads.run,
+    "merge": merge.run,
+    "read-cost": read_cost.run,
+    "reads": reads.run,
+    "replays": replays.run,
+    "storage": storage.run,
+    "throughput": throughput.run,
+}
+
+
+def column(table: Table, name: str) -> list[object]:
+    return [row[list(table.header).index(name)] for row in table.rows]
+
+
+def test_every_suite_is_run_here() -> None:
+    assert set(RUNS) == set(SUITES)
+
+
+@pytest.mark.parametrize("suite", ["contention", "commits"])
+def test_what_was_acknowledged_is_readable(suite: str) -> None:
+    (table,) = RUNS[suite](TINY).tables
+    for said in column(table, "rows readable / acknowledged"):
+        readable, acknowledged = str(said).split(" / ")
+        assert readable == acknowledged != "0"
+    assert not any(column(table, "lost rows"))
+    assert not any(column(table, "rows twice"))
+    assert not any(column(table, "failed"))
+    assert set(column(table, "engine")) == {"raw", "crdtcat"}
+
+
+def test_every_commit_is_read_before_and_after_upkeep() -> None:
+    (table,) = read_cost.run(TINY).tables
+    assert not table.note  # a row that was not found, or an engine that failed, is in the note
+    assert column(table, "engine").count("raw") == 2
+    assert column(table, "engine").count("crdtcat") == 3
+    assert column(table, "engine").count("crdtcat, no upkeep") == 3
+
+
+def test_reports_of_others_are_replayed() -> None:
+    appends, tasks, opening = replays.run(TINY).tables
+    assert column(appends, "acknowledged") == [6]
+    assert column(tasks, "acknowledged") == [3, 3]
+    assert not any([*column(appends, "acknowledged rows lost"), *column(tasks, "acknowledged rows lost")])
+    assert column(opening, "commits found") == [10.0, 10.0]
+
+
+def test_throughput_reads_what_it_wrote() -> None:
+    (table,) = throughput.run(TINY).tables
+    assert column(table, "engine") == ["raw", "crdtcat"]
+    assert "readable" not in table.note
+
+
+def test_nothing_is_lost_beside_compactors() -> None:
+    append, _ = compaction.run(TINY).tables
+    assert column(append, "engine") == ["crdtcat"]
+    assert column(append, "acknowledged writes lost") == [0]
+    assert column(append, "failed beside") == [0]
+    assert all(int(str(count)) > 0 for count in column(append, "upkeep runs"))
+
+
+def test_storage_counts_bytes_of_versions_that_read_back() -> None:
+    (table,) = storage.run(TINY).tables
+    assert "WRONG" not in table.note
+    assert {str(case) for case in column(table, "case")} == set(CASES)
+    assert all(float(str(ratio)) >= 0.9 for ratio in column(table, "ratio to one"))
+
+
+@pytest.mark.parametrize("suite", ["heads", "merge", "reads"])
+def test_suites_of_crdtcat_alone(suite: str) -> None:
+    results = RUNS[suite](TINY)
+    assert all(table.rows for table in results.tables)
+
+
+def test_requests_are_counted_through_the_proxy() -> None:
+    with places() as where, crew(ENTRANTS["crdtcat"]) as workers:
+        point = contention.measure(workers, where, FAR, "default", 1, 4, 60.0)
+    assert point.requests is not None
+    assert 1.0 <= point.requests <= 2.0  # one PUT a commit, and now and then a bundle
+    assert (point.lost, point.failed) == (0, 0)
+
+
+def test_a_worker_that_cannot_start_is_named() -> None:
+    broken = ENTRANTS["Delta"].__class__("none", "no_such_adapter", (), is_peer=False)
+    with crew(broken) as workers, pytest.raises(EngineFailed, match="no_such_adapter"):
+        workers.ask("warm", seconds=60)
+
+
+def test_serial_orders_decide_what_is_wrong() -> None:
+    pair = conflicts.PAIRS["update / delete, overlapping rows"]
+    before = [0.0] * 200
+    right = conflicts.after(before, pair)
+    report = {"outcomes": ["committed", "committed"], "before": before}
+    shown = {**report, "ids": list(right), "values": list(right.values())}
+    assert conflicts.verdict(pair, shown) == "both"
+    back = {**right, 60: -1.0}  # the deleted row is alive again
+    assert conflicts.verdict(pair, {**report, "ids": list(back), "values": list(back.values())}) == "WRONG"
+    first = conflicts.after(before, pair[:1])
+    shown = {**shown, "ids": list(first), "values": list(first.values())}
+    refused = {**shown, "outcomes": ["committed", "Conflict: no"]}
+    assert conflicts.verdict(pair, refused) == "refused (Conflict)"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_changes_say_what_they_changed(case: str) -> None:
+    before = wide(1_000, 0)
+    after, changed, deleted = change(before, case, 1)
+    kept = {row["id"]: row for row in before.to_pylist()}
+    for row in deleted.to_pylist():
+        del kept[row["id"]]
+    kept |= {row["id"]: row for row in changed.to_pylist()}
+    assert kept == {row["id"]: row for row in after.to_pylist()}
+    assert after.num_rows == len(kept)
+
+
+def test_rows_tell_which_commits_are_there() -> None:
+    ids = batch(1, 10)["id"].combine_chunks().to_pylist()
+    seen = found(pa.chunked_array([[*ids, ids[0], 25]]), 10, 4)
+    assert seen == {"present": [0, 10, 1, 0], "repeated": 1, "rows": 12}
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_http_requests_are_counted_in_a_stream(step: int) -> None:
+    body = b"GET /b/in-a-body HTTP/1.1\r\nHost: x\r\n\r\n"
+    put = b"PUT /b/k HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    listing = b"GET /b?list-type=2&prefix=x HTTP/1.1\r\nHost: x\r\n\r\n"
+    parts = b"PUT /b/k HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    get = b"GET /b/k HTTP/1.1\r\n\r\n"
+    stream = put + listing + parts + get
+    counts: Counter[str] = Counter()
+    counter = RequestCount(counts)
+    for at in range(0, len(stream), step):
+        counter.take(stream[at : at + step])
+    assert counts == {"PUT": 2, "LIST": 1, "GET": 1}
+
+
+def test_results_are_kept_as_pages_data_and_plots(tmp_path: Path) -> None:
+    results = Results()
+    results.add("Title", ["a", "b"], [[1, 2.5], ["x", None], [1234567, 0.01]], "a note")
+    results.plots.append(Plot("1", "Plot <1>", "x", "y", {"crdtcat": [(1, 1), (10, 1000)], "a & b, c": []}))
+    save("suite", "Purpose.", results, tmp_path, size="tiny", seconds=1)
+    page = (tmp_path / "suite.md").read_text()
+    assert "| 1,234,567 | 0.0100 |" in page
+    assert "![Plot <1>](suite-1.svg)" in page
+    assert json.loads((tmp_path / "suite.json").read_text())["tables"][0]["rows"][1] == {"a": "x", "b": None}
+    picture = (tmp_path / "suite-1.svg").read_text()
+    assert "Plot &lt;1&gt;" in picture
+    assert picture.count("<circle") == 2
 
 
 @pytest.mark.parametrize(("versions", "per"), [(10, 3), (40, 1)])
@@ -19,21 +199,3 @@ def test_a_head_from_a_synthetic_bundle(tmp_path: Path, versions: int, per: int)
     heads._write_ipc(log, tmp_path / "columns.arrow")
     assert heads.open_once("head", tmp_path / "bundle.b")[0] > 0
     assert heads.open_once("plain", tmp_path / "columns.arrow")[0] > 0
-
-
-@pytest.mark.parametrize("how", ["crdtcat", "raw"])
-def test_two_processes_commit(tmp_path: Path, how: str) -> None:
-    Catalog(tmp_path).create_table("bench")
-    rate, taken = measure(how, (str(tmp_path), {}), 2)
-    assert rate > 0
-    assert len(taken) == 2 * COMMITS
-    if how == "crdtcat":
-        assert Catalog(tmp_path).table("bench").head().row_count == 2 * COMMITS * ROWS
-
-
-def test_rows_and_tables() -> None:
-    assert batch(3).num_rows == ROWS
-    assert reads.rows_of(10, 1).num_columns == 6
-    text = report.table("Title", ["a", "b"], [[1, 2.5], ["x", 1234567]], "note")
-    assert "| 1 |      2.50 |" in text
-    assert "1,234,567" in text

@@ -30,8 +30,9 @@ from crdtcat.log.statistics import from_sections
 from crdtcat.protocol import bundle_name
 
 PURPOSE = (
-    "A head from versions nobody bundled, against reading and MessagePack-decoding the same files (aim: at most 4 "
-    "times); and from one bundle of a million entries, against pyarrow reading the same columns (aim: at most 5 times)."
+    "A head from versions nobody bundled, against reading and MessagePack-decoding the same files (aim: "
+    "at most 4 times); and from one bundle of a million entries, against pyarrow reading the same columns "
+    "(aim: at most 5 times)."
 )
 FOLDER = "tables/bench/main/"
 COLUMNS = "abcdef"

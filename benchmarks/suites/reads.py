@@ -12,10 +12,9 @@ from benchmarks.report import Results, best, progress
 from benchmarks.rows import wide
 from crdtcat import Catalog
 
-
 PURPOSE = (
-    "Full reads of an append-only table, all columns and 2 of 6, verified and not, against pyarrow reading the same "
-    "Parquet files (aim: at most 1.3 times verified, 1.1 unverified)."
+    "Full reads of an append-only table, all columns and 2 of 6, verified and not, against pyarrow "
+    "reading the same Parquet files (aim: at most 1.3 times verified, 1.1 unverified)."
 )
 
 

@@ -1,0 +1,210 @@
+"""The harness's side: worker processes of one engine, asked in JSON lines, ended when they overstay.
+
+Workers are ended by their own process id, and all of them when the crew's block ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engines import Entrant
+from benchmarks.peers import ROOT, interpreter
+
+START_SECONDS_MAX = 120
+OVERTIME_SECONDS = 60
+"""How long a worker may take over its time, for a commit under way, before it is ended."""
+
+
+class EngineFailed(Exception):
+    """A worker could not do what it was asked."""
+
+
+class EngineCannot(EngineFailed):
+    """The engine does not offer that; the text says why."""
+
+
+@dataclass
+class Answer:
+    """What a worker said to one request."""
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    done: dict[str, Any] | None = None
+    problem: str = ""
+    cannot: bool = False
+
+    def result(self) -> dict[str, Any]:
+        if self.done is None:
+            raise (EngineCannot if self.cannot else EngineFailed)(self.problem)
+        return self.done
+
+
+class Worker:
+    """One process and its channel."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.pid = 0
+        self._rest = b""
+
+    def send(self, task: str, arguments: dict[str, Any]) -> None:
+        self.channel.sendall(json.dumps({"task": task, **arguments}).encode() + b"\n")
+
+    def received(self) -> Iterator[dict[str, Any]] | None:
+        """Messages that have arrived; None when the channel is closed."""
+        try:
+            data = self.channel.recv(1 << 20)
+        except OSError:
+            data = b""
+        if not data:
+            return None
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return (json.loads(line) for line in lines)
+
+    def end(self) -> None:
+        with suppress(OSError):
+            self.channel.close()
+        if self.pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+
+class Crew:
+    """Workers of one engine. The first n are used for a point with n processes."""
+
+    def __init__(self, entrant: Entrant, folder: Path) -> None:
+        self.entrant = entrant
+        self.workers: list[Worker] = []
+        path = folder / "socket"
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen(256)
+        self._listener.settimeout(START_SECONDS_MAX)
+        quiet = {
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "RUST_LOG": "off",
+            "PYTHONWARNINGS": "ignore",
+        }
+        output = None if os.environ.get("BENCH_TRACE") else subprocess.DEVNULL
+        python_path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+        self._nursery = subprocess.Popen(
+            [interpreter(entrant), "-m", "benchmarks.worker", entrant.module, str(path), *entrant.preload],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd=ROOT,
+            env={**os.environ, **quiet, "PYTHONPATH": python_path},
+            text=True,
+        )
+
+    def hire(self, count: int) -> list[Worker]:
+        """`count` workers, new ones where there are not enough. Raises `EngineFailed` where none starts."""
+        assert self._nursery.stdin is not None
+        while len(self.workers) < count:
+            try:
+                self._nursery.stdin.write("\n")
+                self._nursery.stdin.flush()
+                channel, _ = self._listener.accept()
+            except OSError as error:
+                raise EngineFailed(f"no worker for {self.entrant.name} started") from error
+            worker = Worker(channel)
+            messages = worker.received()
+            worker.pid = next(messages)["hello"] if messages else 0
+            self.workers.append(worker)
+        return self.workers[:count]
+
+    def ask(self, task: str, *, seconds: float = 600, **arguments: Any) -> dict[str, Any]:
+        """One worker does one thing. Raises `EngineFailed` or `EngineCannot`."""
+        return self.together(task, [arguments], seconds=seconds)[0].result()
+
+    def fresh(self, task: str, *, seconds: float = 600, **arguments: Any) -> dict[str, Any]:
+        """As `ask`, by a worker that has done nothing before and is ended afterwards."""
+        kept, self.workers = self.workers, []
+        try:
+            return self.ask(task, seconds=seconds, **arguments)
+        finally:
+            for worker in self.workers:
+                worker.end()
+            self.workers = kept
+
+    def together(self, task: str, each: Sequence[dict[str, Any]], *, seconds: float) -> list[Answer]:
+        """One worker for each set of arguments, all at once."""
+        return self.mixed([(task, arguments) for arguments in each], seconds=seconds)
+
+    def mixed(self, each: Sequence[tuple[str, dict[str, Any]]], *, seconds: float) -> list[Answer]:
+        """One worker for each task, all at once; those not done in `seconds` (and some overtime) are
+        ended."""
+        workers = self.hire(len(each))
+        for worker, (task, arguments) in zip(workers, each, strict=True):
+            worker.send(task, arguments)
+        answers = _collect(workers, seconds + OVERTIME_SECONDS)
+        for worker, answer in zip(workers, answers, strict=True):
+            if answer.done is None and not answer.problem:
+                answer.problem = f"not done {OVERTIME_SECONDS} s after its time"
+                worker.end()
+                self.workers.remove(worker)
+        return answers
+
+    def end(self) -> None:
+        for worker in self.workers:
+            worker.end()
+        self._listener.close()
+        self._nursery.kill()
+        assert self._nursery.stdin is not None
+        with suppress(OSError):
+            self._nursery.stdin.close()
+        self._nursery.wait()
+
+
+def _collect(workers: Sequence[Worker], seconds: float) -> list[Answer]:
+    answers = [Answer() for _ in workers]
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        for worker, answer in zip(workers, answers, strict=True):
+            selector.register(worker.channel, selectors.EVENT_READ, (worker, answer))
+        while selector.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                worker, answer = key.data
+                if _take(worker, answer):
+                    selector.unregister(worker.channel)
+    return answers
+
+
+def _take(worker: Worker, answer: Answer) -> bool:
+    """Put what arrived into the answer; whether that was its end."""
+    messages = worker.received()
+    if messages is None:
+        answer.problem = answer.problem or "the worker died"
+        return True
+    for message in messages:
+        if "event" in message:
+            answer.events.append(message["event"])
+        elif "done" in message:
+            answer.done = message["done"]
+        else:
+            answer.cannot = "unsupported" in message
+            answer.problem = message.get("unsupported") or message.get("failed", "no answer")
+    return answer.done is not None or bool(answer.problem)
+
+
+@contextmanager
+def crew(entrant: Entrant) -> Iterator[Crew]:
+    """A crew for as long as the block lasts."""
+    with tempfile.TemporaryDirectory(prefix="crdtcat-crew-") as folder:
+        made = Crew(entrant, Path(folder))
+        try:
+            yield made
+        finally:
+            made.end()

@@ -1,0 +1,139 @@
+"""DuckLake: DuckDB's lake format, its metadata in a local SQLite file, which its documentation names for
+many processes.
+
+As with Iceberg, the database is local whatever the place of the data, so its transactions see no network.
+Extensions come from wheels (`duckdb-extension-*`), signed as DuckDB's own: nothing is downloaded at run time.
+"""
+
+from __future__ import annotations
+
+import random
+import sysconfig
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from benchmarks.engines.base import Engine, Place, Range, Unsupported
+
+GENEROUS_RETRIES = 1_000
+EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs")
+
+
+class DuckLake(Engine):
+    """One connection with the lake attached."""
+
+    fixed = "metadata in a local SQLite file (no network); tries again 10 times by default, silently"
+
+    def __init__(self, place: Place, variant: str = "default") -> None:
+        super().__init__(place, variant)
+        self._lake: Any = None
+
+    def _connect(self) -> Any:
+        lake = duckdb.connect()
+        for name in EXTENSIONS:
+            lake.load_extension(str(extension(name)))
+        if self.place.is_s3:
+            endpoint = self.place.endpoint.removeprefix("http://")
+            lake.execute(
+                f"create secret (type s3, key_id '{self.place.key}', secret '{self.place.secret}', "
+                f"endpoint '{endpoint}', use_ssl false, url_style 'path', region 'us-east-1')"
+            )
+        if self.generous:
+            lake.execute(f"set ducklake_max_retry_count = {GENEROUS_RETRIES}")
+            lake.execute("set ducklake_retry_backoff = 1.0")
+        # What DuckLake's maintainers recommend for several clients (duckdb/ducklake#128).
+        lake.execute(
+            f"attach 'ducklake:sqlite:{self.place.aside}/ducklake.db' as lake "
+            f"(data_path '{self.place.url}/data', meta_journal_mode 'WAL', meta_busy_timeout 500)"
+        )
+        lake.execute("use lake")
+        return lake
+
+    def create(self, sample: pa.Table, rows_max: int) -> None:
+        self._lake = self._connect()
+        self._lake.register("sample", sample)
+        self._lake.execute("create table bench as select * from sample limit 0")
+
+    def open(self) -> None:
+        self._lake = self._connect()
+
+    def append(self, rows: pa.Table) -> int | None:
+        self._lake.register("incoming", rows)
+        if not self.generous:
+            self._lake.execute("insert into bench select * from incoming")
+            return None
+        # The library does not try again when SQLite is locked (duckdb/ducklake#1309): generous does it here.
+        for retry in range(GENEROUS_RETRIES):
+            try:
+                self._lake.execute("insert into bench select * from incoming")
+            except duckdb.Error:
+                time.sleep(random.uniform(0.0, 0.1))
+            else:
+                return retry
+        self._lake.execute("insert into bench select * from incoming")
+        return GENEROUS_RETRIES
+
+    def read(self, columns: list[str] | None = None, where: Range | None = None) -> pa.Table:
+        names = ", ".join(columns) if columns else "*"
+        condition = f" where {where[0]} >= {where[1]} and {where[0]} < {where[2]}" if where else ""
+        found = self._lake.execute(f"select {names} from bench{condition}")
+        return found.to_arrow_table()
+
+    def count(self) -> int:
+        return int(self._lake.execute("select count(*) from bench").fetchone()[0])
+
+    def upkeep(self) -> None:
+        self._lake.execute("call ducklake_merge_adjacent_files('lake')")
+
+    def prepare(self, change: dict[str, Any]) -> Callable[[], None]:
+        where = f"id >= {change['low']} and id < {change['high']}"
+        if change["kind"] == "compact":
+            return self.upkeep
+        self._lake.execute("begin transaction")
+        if change["kind"] == "update":
+            self._lake.execute(f"update bench set value = {change['value']} where {where}")
+        else:
+            self._lake.execute(f"delete from bench where {where}")
+        return lambda: _done(self._lake.execute("commit"))
+
+    def replace(self, rows: pa.Table) -> None:
+        self._lake.register("incoming", rows)
+        self._lake.execute("begin transaction")
+        self._lake.execute("delete from bench")
+        self._lake.execute("insert into bench select * from incoming")
+        self._lake.execute("commit")
+
+    def merge(self, changed: pa.Table, deleted: pa.Table) -> None:
+        self._lake.register("changed", changed)
+        self._lake.register("deleted", deleted)
+        if changed.num_rows:
+            self._lake.execute(
+                "merge into bench using changed on bench.id = changed.id "
+                "when matched then update when not matched then insert"
+            )
+        if deleted.num_rows:
+            self._lake.execute("delete from bench where id in (select id from deleted)")
+
+
+def extension(name: str) -> Path:
+    """The file of a signed extension, from its wheel. Raises `Unsupported` where the wheel is not
+    installed."""
+    found = sorted(
+        Path(sysconfig.get_paths()["purelib"]).glob(
+            f"duckdb_extension_{name}/extensions/*/{name}.duckdb_extension"
+        )
+    )
+    if not found:
+        raise Unsupported(f"DuckDB's extension {name} is not installed")
+    return found[-1]
+
+
+def _done(_: object) -> None:
+    """The library's own report is not what is measured."""
+
+
+ENGINE = DuckLake

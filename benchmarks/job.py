@@ -1,0 +1,51 @@
+"""What a run was asked for: how large, and which engines. Suites take their sizes from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from benchmarks.engines import ENTRANTS, Entrant
+from benchmarks.peers import absent
+from benchmarks.report import progress
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run.
+
+    Attributes:
+        size: `tiny` (the tests), `short` (`make bench`) or `full` (`make bench-full`).
+        engines: names of those that take part.
+    """
+
+    size: str = "short"
+    engines: tuple[str, ...] = tuple(ENTRANTS)
+
+    def pick(self, tiny: T, short: T, full: T) -> T:
+        """The value for this size."""
+        return {"tiny": tiny, "short": short, "full": full}[self.size]
+
+    def entrants(self, *without: str) -> Iterator[Entrant]:
+        """Engines that can take part, `without` some."""
+        for name in self.engines:
+            entrant = ENTRANTS[name]
+            if name in without:
+                continue
+            if reason := absent(entrant):
+                progress(f"{name} does not take part: {reason}")
+            else:
+                yield entrant
+
+    def absent(self) -> str:
+        """A sentence about engines that do not take part; empty if all do."""
+        reasons = {name: absent(ENTRANTS[name]) for name in self.engines}
+        return " ".join(f"{name} did not take part: {reason}." for name, reason in reasons.items() if reason)
+
+
+def label(entrant: Entrant, variant: str) -> str:
+    """How tables and plots name an engine with settings other than its defaults."""
+    return entrant.name if variant == "default" else f"{entrant.name}, {variant}"

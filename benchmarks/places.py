@@ -1,0 +1,68 @@
+"""Where tables live while they are measured: local disk, a real S3 server, and the same server 20 ms
+further away."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.engines.base import Place
+from benchmarks.latency_proxy import Proxy, delayed
+from crdtcat.testing.s3_server import S3Server, real_s3
+
+LOCAL, NEAR, FAR = "local disk", "S3", "S3 + 20 ms each way"
+
+
+class Places:
+    """Fresh places to put a table. The S3 server starts when it is first needed."""
+
+    def __init__(self, stack: ExitStack, delay_seconds: float = 0.020) -> None:
+        self._stack = stack
+        self._delay = delay_seconds
+        self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crdtcat-bench-")))
+        self._server: S3Server | None = None
+        self._bucket = ""
+        self._proxies: dict[float, Proxy] = {}
+
+    def fresh(self, kind: str) -> Place:
+        """A place of one of the three kinds that nothing else uses."""
+        token = secrets.token_hex(6)
+        aside = str(self._folder / token / "aside")
+        if kind == LOCAL:
+            return Place(aside, path=str(self._folder / token / "table"))
+        server = self._s3()
+        place = Place(
+            aside, "", self._bucket, f"table-{token}", server.endpoint_url, server.key, server.secret
+        )
+        return self.far(place) if kind == FAR else place
+
+    def far(self, place: Place, delay_seconds: float | None = None) -> Place:
+        """The same place, seen through a proxy that delays (and counts); not at all on local disk."""
+        return replace(place, endpoint=self.proxy(delay_seconds).endpoint) if place.is_s3 else place
+
+    def proxy(self, delay_seconds: float | None = None) -> Proxy:
+        delay = self._delay if delay_seconds is None else delay_seconds
+        if delay not in self._proxies:
+            self._proxies[delay] = self._stack.enter_context(delayed(self._s3().endpoint_url, delay))
+        return self._proxies[delay]
+
+    def forget(self, place: Place) -> None:
+        """Free the disk that a local place took."""
+        shutil.rmtree(Path(place.aside).parent, ignore_errors=True)
+
+    def _s3(self) -> S3Server:
+        if self._server is None:
+            self._server = self._stack.enter_context(real_s3())
+            self._bucket = self._server.fresh_bucket().removeprefix("s3://")
+        return self._server
+
+
+@contextmanager
+def places() -> Iterator[Places]:
+    with ExitStack() as stack:
+        yield Places(stack)

@@ -1,0 +1,25 @@
+"""The contention of crdtcat against the raw limit alone: quick, and the first figure to look at after a
+change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks.job import Job
+from benchmarks.places import FAR, LOCAL, NEAR
+from benchmarks.report import Results
+from benchmarks.suites.contention import Kinds, series
+
+PURPOSE = (
+    "1, 4, 16, 32 processes x 25 appends of 1,000 rows to one table, against a raw writer, equally "
+    "durable, that only PUTs one Parquet file and one small file per commit. Aim: at least 0.9 of raw on "
+    "S3 with latency, 0.5 on local disk, rising with writers."
+)
+
+
+def run(job: Job) -> Results:
+    job = replace(job, engines=tuple(name for name in ("raw", "crdtcat") if name in job.engines))
+    tiny: Kinds = {LOCAL: (2,)}
+    usual: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), (1, 4, 16, 32))
+    kinds = job.pick(tiny, usual, usual)
+    return series(job, kinds, job.pick(3, 25, 25), 300.0)

@@ -1,0 +1,189 @@
+"""Many processes append to one table: how many commits a second, how many fail, and whether every promise
+was kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.crew import Answer, Crew, EngineFailed, crew
+from benchmarks.job import Job, label
+from benchmarks.places import FAR, LOCAL, NEAR, Places, places
+from benchmarks.plots import Plot
+from benchmarks.report import Results, progress
+
+PURPOSE = (
+    "1 to 64 processes append 1,000 rows at a time to one table, on local disk, on a real S3 server, and "
+    "on that server behind a proxy that adds 20 ms each way. A cold reader then counts what was "
+    "acknowledged."
+)
+ROWS = 1_000
+Kinds = dict[str, tuple[int, ...]]
+ERROR_LENGTH = 160
+HEADER = [
+    "engine",
+    "processes",
+    "commits/s",
+    "of raw",
+    "p50 ms",
+    "p99 ms",
+    "acknowledged",
+    "failed",
+    "retries",
+    "requests/commit",
+    "rows readable / acknowledged",
+    "lost rows",
+    "rows twice",
+]
+
+
+@dataclass
+class Point:
+    """One engine, one place, one number of processes."""
+
+    processes: int
+    taken: list[float] = field(default_factory=list)
+    failed: int = 0
+    retries: int | None = 0
+    seconds: float = 1.0
+    requests: float | None = None
+    acknowledged: int = 0
+    readable: int = 0
+    lost: int = 0
+    repeated: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def rate(self) -> float:
+        return len(self.taken) / self.seconds
+
+    def latency(self, percent: float) -> float | None:
+        return float(np.percentile(self.taken, percent)) * 1000 if self.taken else None
+
+
+def measure(
+    workers: Crew,
+    where: Places,
+    kind: str,
+    variant: str,
+    processes: int,
+    commits: int,
+    seconds: float,
+    rows: int = ROWS,
+) -> Point:
+    """One point: a fresh table, `processes` writers at once, then a cold reader."""
+    place = where.fresh(kind)
+    total = processes * commits
+    common: dict[str, Any] = {"place": place.to_json(), "variant": variant}
+    workers.ask("create", **common, rows=rows, rows_max=total * rows)
+    shares = [{**common, "first": at * commits, "commits": commits, "rows": rows} for at in range(processes)]
+    for answer in workers.together("ready", shares, seconds=120):
+        answer.result()
+    before = where.proxy().now() if kind == FAR else None
+    answers = workers.together("appends", [{"seconds": seconds}] * processes, seconds=seconds)
+    point = _account(processes, answers, rows)
+    if before is not None:
+        requests, _ = where.proxy().since(before)
+        point.requests = sum(requests.values()) / len(point.taken) if point.taken else None
+    found = workers.ask("count", **common, rows=rows, commits=total)
+    _compare(point, answers, found, rows)
+    where.forget(place)
+    return point
+
+
+def _account(processes: int, answers: list[Answer], rows: int) -> Point:
+    point = Point(processes)
+    events = [event for answer in answers for event in answer.events]
+    for event in events:
+        if "error" in event:
+            point.failed += 1
+            point.errors[event["error"][:ERROR_LENGTH]] += 1
+            continue
+        point.taken.append(event["seconds"])
+        known = event["retries"] is not None and point.retries is not None
+        point.retries = point.retries + event["retries"] if known else None
+    finished = [answer.done for answer in answers if answer.done]
+    for answer in answers:
+        if answer.done is None:
+            point.errors[answer.problem] += 1
+    if finished:
+        point.seconds = max(one["ended"] for one in finished) - min(one["began"] for one in finished)
+    point.acknowledged = len(point.taken) * rows
+    return point
+
+
+def _compare(point: Point, answers: list[Answer], found: dict[str, Any], rows: int) -> None:
+    kept = {event["commit"] for answer in answers for event in answer.events if "error" not in event}
+    point.readable = sum(found["present"][number] for number in kept)
+    point.lost = sum(rows - found["present"][number] for number in kept)
+    point.repeated = found["repeated"]
+
+
+def series(job: Job, kinds: Kinds, commits: int, seconds: float, *, generous: bool = True) -> Results:
+    """All points of all engines: a table for each place, and a plot."""
+    results = Results()
+    rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}
+    lines: dict[str, dict[str, list[tuple[float, float]]]] = {kind: {} for kind in kinds}
+    limits: dict[tuple[str, int], float] = {}
+    notes: dict[str, list[str]] = {kind: [] for kind in kinds}
+    with places() as where:
+        for entrant in job.entrants():
+            variants = entrant.variants if generous else entrant.variants[:1]
+            with crew(entrant) as workers:
+                for kind, counts in kinds.items():
+                    for variant in variants:
+                        name = label(entrant, variant)
+                        for processes in counts:
+                            progress(f"{kind}, {processes} processes, {name}")
+                            try:
+                                point = measure(workers, where, kind, variant, processes, commits, seconds)
+                            except EngineFailed as error:
+                                rows[kind].append([name, processes, *[None] * (len(HEADER) - 2)])
+                                notes[kind].append(f"{name}, {processes} processes: {error}.")
+                                continue
+                            if name == "raw":
+                                limits[kind, processes] = point.rate
+                            limit = limits.get((kind, processes))
+                            rows[kind].append(_row(name, point, limit))
+                            lines[kind].setdefault(name, []).append((processes, point.rate))
+                            if point.errors:
+                                (error_name, count), *_ = point.errors.most_common(1)
+                                notes[kind].append(
+                                    f"{name}, {processes} processes: {error_name} ({count} times)."
+                                )
+    for number, kind in enumerate(kinds):
+        title = f"{kind}: processes x up to {commits} appends of {ROWS:,} rows, at most {seconds:g} s"
+        results.add(title, HEADER, rows[kind], " ".join([*notes[kind], job.absent()]).strip())
+        results.plots.append(
+            Plot(f"{number + 1}", f"Commits per second, {kind}", "processes", "commits/s", lines[kind])
+        )
+    return results
+
+
+def _row(name: str, point: Point, limit: float | None) -> list[Any]:
+    return [
+        name,
+        point.processes,
+        point.rate,
+        point.rate / limit if limit else None,
+        point.latency(50),
+        point.latency(99),
+        len(point.taken),
+        point.failed,
+        point.retries,
+        point.requests,
+        f"{point.readable:,} / {point.acknowledged:,}",
+        point.lost,
+        point.repeated,
+    ]
+
+
+def run(job: Job) -> Results:
+    tiny: Kinds = {LOCAL: (1, 2)}
+    short: Kinds = {LOCAL: (1, 16), NEAR: (16,), FAR: (1, 16)}
+    counts = (1, 2, 4, 8, 16, 32, 64)
+    full: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), counts)
+    return series(job, job.pick(tiny, short, full), job.pick(3, 10, 25), job.pick(20.0, 4.0, 20.0))

@@ -1,0 +1,97 @@
+"""Bytes kept for many versions of one table, each a little different from the one before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.changes import CASES
+from benchmarks.crew import EngineCannot, EngineFailed, crew
+from benchmarks.job import Job
+from benchmarks.places import LOCAL, places
+from benchmarks.report import Results, progress
+
+PURPOSE = (
+    "10 versions (50 in the full run) of a table of 6 columns, each 3 to 5 % different from the one "
+    "before, every version kept readable. Each engine stores them by overwriting, and by its merge where "
+    "it has one, which is told exactly which rows changed."
+)
+FLOORS = {
+    "5 % clustered": 0.05,
+    "5 % scattered": 0.05,
+    "3 % inserted": 0.03,
+    "4 % deleted": 0.0,
+    "5 % appended": 0.05,
+}
+"""What the changed rows alone would take, as a part of one version: nobody who keeps them can need less."""
+WAYS = {"raw": ("replace",), "crdtcat": ("replace",)}
+
+
+def run(job: Job) -> Results:
+    rows, count = job.pick((2_000, 3), (200_000, 10), (1_000_000, 50))
+    results = Results()
+    notes: list[str] = []
+    table: list[list[Any]] = []
+    with places() as where:
+        for entrant in job.entrants():
+            with crew(entrant) as workers:
+                for how in WAYS.get(entrant.name, ("replace", "merge")):
+                    for case in CASES:
+                        progress(f"{entrant.name}, {how}, {case}")
+                        place = where.fresh(LOCAL)
+                        try:
+                            found = workers.ask(
+                                "versions",
+                                place=place.to_json(),
+                                variant="default",
+                                case=case,
+                                rows=rows,
+                                count=count,
+                                how=how,
+                            )
+                        except EngineCannot as error:
+                            notes.append(f"{entrant.name}, {how}: {error}.")
+                            continue
+                        except EngineFailed as error:
+                            notes.append(f"{entrant.name}, {how}, {case}: {error}.")
+                            continue
+                        finally:
+                            where.forget(place)
+                        if not found["right"] and entrant.name != "raw":
+                            notes.append(f"{entrant.name}, {how}, {case}: the last version reads back WRONG.")
+                        one, last = found["sizes"][0], found["sizes"][-1]
+                        floor = one * (1 + (count - 1) * FLOORS[case])
+                        table.append(
+                            [
+                                case,
+                                entrant.name,
+                                how,
+                                one / 1e6,
+                                last / 1e6,
+                                last / one,
+                                last / floor,
+                                found["seconds"] / (count - 1),
+                            ]
+                        )
+    table.sort(key=lambda row: (list(CASES).index(row[0]), row[5]))
+    results.add(
+        f"{count} versions of {rows:,} rows x 6 columns",
+        [
+            "case",
+            "engine",
+            "stored by",
+            "one version MB",
+            "all versions MB",
+            "ratio to one",
+            "ratio to floor",
+            "s/version",
+        ],
+        table,
+        " ".join(
+            [
+                "Floor: one version and the changed rows, nothing else. Raw writes whole files.",
+                *sorted(set(notes)),
+                job.absent(),
+            ]
+        ).strip(),
+    )
+    return results

@@ -1,0 +1,339 @@
+"""What a worker can be asked to do with its engine. Every task is a method; suites put them together.
+
+Times are of the engine's calls alone; making the rows is not counted. A task that loops tells each commit as
+it is acknowledged, so that a worker which must be ended leaves its account.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from benchmarks import rows as made
+from benchmarks.engines.base import Engine, Place, Range
+from benchmarks.worker import shown
+
+Tell = Callable[[dict[str, Any]], None]
+
+
+class Bench:
+    """One engine in this process, and the table it was last asked to open."""
+
+    def __init__(self, kind: type[Engine], tell: Tell) -> None:
+        self._tell = tell
+        self._kind = kind
+        self._engine: Engine | None = None
+        self._batches: list[pa.Table] = []
+        self._first = 0
+        self._warm = False
+
+    @property
+    def engine(self) -> Engine:
+        assert self._engine is not None
+        return self._engine
+
+    def _new(self, place: dict[str, str], variant: str) -> Engine:
+        return self._kind(Place(**place), variant)
+
+    # One table.
+
+    def create(
+        self, *, place: dict[str, str], variant: str, rows: int, rows_max: int, wide: bool = False
+    ) -> dict[str, Any]:
+        self._engine = self._new(place, variant)
+        self.engine.create(made.wide(rows, 0) if wide else made.batch(0, rows), rows_max)
+        return {"note": self.engine.fixed}
+
+    def ready(
+        self, *, place: dict[str, str], variant: str, first: int, commits: int, rows: int
+    ) -> dict[str, Any]:
+        """Open the table and make the rows of commits `first` to `first + commits - 1`."""
+        self._warm_up()
+        self._engine = self._new(place, variant)
+        self._first, self._batches = first, [made.batch(first + at, rows) for at in range(commits)]
+        self.engine.open()
+        return {}
+
+    def warm(self) -> dict[str, Any]:
+        """Load what is loaded late."""
+        self._warm_up()
+        return {}
+
+    def _warm_up(self) -> None:
+        """Once in a process: two commits and a read elsewhere, so that what is loaded late is not
+        measured."""
+        if self._warm:
+            return
+        with tempfile.TemporaryDirectory(prefix="crdtcat-warm-") as folder:
+            engine = self._kind(Place(f"{folder}/aside", f"{folder}/table"))
+            engine.create(made.batch(0, 10), 20)
+            engine.open()
+            for number in range(2):
+                engine.append(made.batch(number, 10))
+            engine.open()
+            engine.read(["id"])
+        self._warm = True
+
+    def appends(self, *, seconds: float, pause: float = 0.0) -> dict[str, Any]:
+        """Commit what was made ready, until done or until `seconds` have passed. Tells each commit."""
+        began = time.time()
+        deadline = time.monotonic() + seconds
+        done = 0
+        for at, batch in enumerate(self._batches):
+            if time.monotonic() >= deadline:
+                break
+            done += self._commit(self._first + at, batch)
+            if pause:
+                time.sleep(random.uniform(0.5, 1.5) * pause)
+        return {"began": began, "ended": time.time(), "done": done}
+
+    def _commit(self, number: int, batch: pa.Table) -> int:
+        at = time.perf_counter()
+        try:
+            retries = self.engine.append(batch)
+        except BaseException as error:  # noqa: BLE001 (a failed commit is a result)
+            self._tell({"commit": number, "seconds": time.perf_counter() - at, "error": shown(error)})
+            # What a program does next: a fresh handle for the next rows. These rows are given up.
+            self.engine.open()
+            return 0
+        self._tell({"commit": number, "seconds": time.perf_counter() - at, "retries": retries})
+        return 1
+
+    def count(self, *, place: dict[str, str], variant: str, rows: int, commits: int) -> dict[str, Any]:
+        """Which commits a cold reader finds."""
+        self._engine = self._new(place, variant)
+        self.engine.open()
+        return {**made.found(self.engine.read(["id"])["id"], rows, commits)}
+
+    def build(self, *, first: int, commits: int, rows: int, limit: float) -> dict[str, Any]:
+        """Many commits on the handle that is open, until `limit` seconds have passed."""
+        began = time.monotonic()
+        for at in range(commits):
+            if time.monotonic() - began >= limit:
+                return {"commits": at, "seconds": time.monotonic() - began}
+            self.engine.append(made.batch(first + at, rows))
+        return {"commits": commits, "seconds": time.monotonic() - began}
+
+    def upkeep(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
+        self._engine = self._new(place, variant)
+        self.engine.open()
+        began = time.perf_counter()
+        self.engine.upkeep()
+        return {"seconds": time.perf_counter() - began}
+
+    def upkeeps(self, *, seconds: float, pause: float) -> dict[str, Any]:
+        """Upkeep again and again, on the handle that is open."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            at = time.perf_counter()
+            try:
+                self.engine.open()
+                self.engine.upkeep()
+                self._tell({"upkeep": time.perf_counter() - at})
+            except BaseException as error:
+                if type(error).__name__ == "Unsupported":
+                    raise
+                self._tell({"upkeep": time.perf_counter() - at, "error": shown(error)})
+            time.sleep(pause)
+        return {}
+
+    def updates(self, *, low: int, high: int, seconds: float, pause: float) -> dict[str, Any]:
+        """Rewrite one cell of one row after another, each row once, until `seconds` have passed."""
+        deadline = time.monotonic() + seconds
+        for at in range(low, high):
+            if time.monotonic() >= deadline:
+                break
+            began = time.perf_counter()
+            try:
+                self.engine.open()
+                self.engine.prepare({"kind": "update", "low": at, "high": at + 1, "value": -1.0})()
+                self._tell({"update": at, "seconds": time.perf_counter() - began})
+            except BaseException as error:
+                if type(error).__name__ == "Unsupported":
+                    raise
+                self._tell({"update": at, "seconds": time.perf_counter() - began, "error": shown(error)})
+            time.sleep(random.uniform(0.5, 1.5) * pause)
+        return {}
+
+    def updated(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
+        """The ids of rows that were rewritten, as a cold reader finds them, and how many rows there are."""
+        self._engine = self._new(place, variant)
+        self.engine.open()
+        found = self.engine.read(["id", "value"])
+        ids, values = found["id"].to_numpy(), found["value"].to_numpy()
+        return {"ids": sorted(ids[values == -1.0].tolist()), "rows": len(ids)}
+
+    # Reading, cold.
+
+    def read(
+        self,
+        *,
+        place: dict[str, str],
+        variant: str,
+        columns: list[str] | None = None,
+        where: Range | None = None,
+        times: int = 1,
+    ) -> dict[str, Any]:
+        """Open and read everything, from nothing: seconds (the least of `times`), and memory it took at
+        its height."""
+        self._warm_up()
+        taken = []
+        resting = _resident()
+        _forget_peak()
+        opening = 0.0
+        for _ in range(times):
+            began = time.perf_counter()
+            engine = self._new(place, variant)
+            engine.open()
+            opened = time.perf_counter() - began
+            found = engine.read(columns, where)
+            taken.append(time.perf_counter() - began)
+            if taken[-1] == min(taken):
+                opening = opened
+            count, nbytes = found.num_rows, found.nbytes
+            del engine, found
+            gc.collect()
+        return {
+            "seconds": min(taken),
+            "open": opening,
+            "rows": count,
+            "nbytes": nbytes,
+            "memory": max(0, _peak() - resting),
+        }
+
+    def opening(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
+        """Open from nothing and count the rows, without reading them where the engine can."""
+        self._warm_up()
+        began = time.perf_counter()
+        engine = self._new(place, variant)
+        engine.open()
+        count = engine.count()
+        return {"seconds": time.perf_counter() - began, "rows": count}
+
+    # Throughput.
+
+    def ingest(self, *, place: dict[str, str], variant: str, rows: int, parts: int) -> dict[str, Any]:
+        """Six columns in `parts` commits of `rows` rows; seconds of the commits alone, and Arrow bytes."""
+        self._engine = self._new(place, variant)
+        self.engine.create(made.wide(rows, 0), rows * parts)
+        self.engine.open()
+        seconds, nbytes = 0.0, 0
+        for part in range(parts):
+            table = made.wide(rows, part)
+            nbytes += table.nbytes
+            began = time.perf_counter()
+            self.engine.append(table)
+            seconds += time.perf_counter() - began
+        return {"seconds": seconds, "nbytes": nbytes}
+
+    # Versions of one table.
+
+    def versions(
+        self, *, place: dict[str, str], variant: str, case: str, rows: int, count: int, how: str
+    ) -> dict[str, Any]:
+        """Store `count` versions of a table, each made from the one before by `case`; bytes after each."""
+        from benchmarks.changes import CASES, change  # noqa: PLC0415 (few workers need it)
+
+        assert case in CASES
+        self._engine = self._new(place, variant)
+        table = made.wide(rows, 0)
+        self.engine.create(table, rows * 4)
+        self.engine.open()
+        self.engine.append(table)
+        sizes = [_stored(Path(place["path"]), Path(place["aside"]))]
+        seconds = 0.0
+        for number in range(1, count):
+            after, changed, deleted = change(table, case, number)
+            self.engine.open()
+            began = time.perf_counter()
+            if how == "merge":
+                self.engine.merge(changed, deleted)
+            else:
+                self.engine.replace(after)
+            seconds += time.perf_counter() - began
+            table = after
+            sizes.append(_stored(Path(place["path"]), Path(place["aside"])))
+        self.engine.open()
+        read = self.engine.read(["id", "a"]).sort_by("id")
+        right = read.equals(table.select(["id", "a"]).sort_by("id"))
+        return {"sizes": sizes, "seconds": seconds, "right": right}
+
+    # Two changes that know nothing of each other.
+
+    def pair(
+        self,
+        *,
+        place: dict[str, str],
+        variant: str,
+        rows: int,
+        first: dict[str, Any],
+        second: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Both read the same snapshot, then commit one after the other. What was refused, and what is
+        there after."""
+        writer = self._new(place, variant)
+        writer.create(made.batch(0, rows), rows)
+        writer.open()
+        halves = made.batch(0, rows)
+        writer.append(halves)
+        outcomes: list[str] = []
+        sides = []
+        for _ in range(2):
+            side = self._new(place, variant)
+            side.open()
+            sides.append(side)
+        commits = []
+        for side, change in zip(sides, (first, second), strict=True):
+            try:
+                commits.append(side.prepare(change))
+            except BaseException as error:
+                if type(error).__name__ == "Unsupported":
+                    raise
+                commits.append(_raises(error))
+        for commit in commits:
+            try:
+                commit()
+                outcomes.append("committed")
+            except BaseException as error:  # noqa: BLE001 (a refusal is a result)
+                outcomes.append(shown(error))
+        reader = self._new(place, variant)
+        reader.open()
+        found = reader.read(["id", "value"]).sort_by("id")
+        return {
+            "outcomes": outcomes,
+            "ids": found["id"].to_pylist(),
+            "values": found["value"].to_pylist(),
+            "before": halves["value"].to_pylist(),
+        }
+
+
+def _raises(error: BaseException) -> Callable[[], None]:
+    def refuse() -> None:
+        raise error
+
+    return refuse
+
+
+def _stored(*folders: Path) -> int:
+    return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def _forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
