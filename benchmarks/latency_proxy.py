@@ -65,6 +65,10 @@ def delayed(endpoint: str, delay_seconds: float = 0.020) -> Iterator[Proxy]:
                     _carry(reader, far_writer, delay_seconds, up),
                     _carry(far_reader, writer, delay_seconds, down),
                 )
+            for side in (writer, far_writer):
+                side.close()
+                with suppress(OSError, asyncio.CancelledError):
+                    await side.wait_closed()
 
         server = await asyncio.start_server(handle, "127.0.0.1", 0)
         proxy.endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -274,16 +274,18 @@ class Bench:
         place: dict[str, str],
         variant: str,
         rows: int,
+        parts: int,
         first: dict[str, Any],
         second: dict[str, Any],
     ) -> dict[str, Any]:
         """Both read the same snapshot, then commit one after the other. What was refused, and what is
         there after."""
         writer = self._new(place, variant)
-        writer.create(made.batch(0, rows), rows)
+        before = [made.batch(part, rows // parts) for part in range(parts)]
+        writer.create(before[0], rows)
         writer.open()
-        halves = made.batch(0, rows)
-        writer.append(halves)
+        for part in before:
+            writer.append(part)
         outcomes: list[str] = []
         sides = []
         for _ in range(2):
@@ -311,7 +313,7 @@ class Bench:
             "outcomes": outcomes,
             "ids": found["id"].to_pylist(),
             "values": found["value"].to_pylist(),
-            "before": halves["value"].to_pylist(),
+            "before": pa.concat_tables(before)["value"].to_pylist(),
         }
 
 

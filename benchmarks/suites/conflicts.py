@@ -20,6 +20,8 @@ PURPOSE = (
     "wrong."
 )
 ROWS = 1_000
+PARTS = 4
+"""Files, where there must be something to compact. Otherwise all rows are in one."""
 ENGINES = ("Delta", "Iceberg", "Lance", "Icechunk", "DuckLake")
 """crdtcat joins with its row-level verbs."""
 
@@ -93,6 +95,7 @@ def run(job: Job) -> Results:
                                 place=place.to_json(),
                                 variant=variant,
                                 rows=ROWS,
+                                parts=PARTS if COMPACT in (first, second) else 1,
                                 first=first,
                                 second=second,
                             )
@@ -104,7 +107,10 @@ def run(job: Job) -> Results:
                         where.forget(place)
     rows = [[title, *(verdicts[name][title] for name in verdicts)] for title in PAIRS]
     results.add(
-        f"Two changes of one snapshot, {ROWS:,} rows in one file", ["pair", *verdicts], rows, job.absent()
+        f"Two changes of one snapshot, {ROWS:,} rows in one file (beside compaction: in {PARTS})",
+        ["pair", *verdicts],
+        rows,
+        job.absent(),
     )
     if verdicts:
         results.add(
