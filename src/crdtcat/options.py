@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from crdtcat import limits
 from crdtcat.errors import InvalidArgument
@@ -12,6 +12,7 @@ from crdtcat.errors import InvalidArgument
 BUNDLE_EVERY: Final = 32  # commits per bundle, on average
 GRACE_SECONDS: Final = 600.0  # longer than any listing takes
 MAX_CLOCK_SKEW_SECONDS: Final = 300.0  # S3 itself refuses requests at 15 minutes
+SEGMENT_BYTES: Final = 2**27  # of Arrow content: one PUT each, and several are encoded at once
 SECONDS_MAX: Final = 1e9  # thirty years stand for never, and stay exact in milliseconds
 
 
@@ -23,8 +24,14 @@ class Options(BaseModel):
         bundle_every: how many commits there are to a bundle, on average.
         grace_seconds: how long a bundle must have been durable before what it covers is deleted.
         inline_bytes: rows that encode to at most this ride inside the version file; 0 turns it off.
-        chunk_rows: rows per chunk.
-        segment_bytes: Arrow content per segment file; a stream holds about this much in memory.
+        chunk_rows: rows of every chunk; None, the default, cuts by content, so that re-written tables share
+            chunks even where rows were inserted.
+        chunk_rows_min: the least rows of a chunk cut by content.
+        chunk_rows_target: about how many rows chunks cut by content have.
+        chunk_rows_max: the most rows of a chunk cut by content. Writers of one table share chunks if they use
+            the same three sizes.
+        segment_bytes: Arrow content per segment file; a stream holds a few times this in memory, one for each
+            core and one that is being filled.
         max_clock_skew_seconds: commits are refused when this machine's clock is further from the store's.
         verify: whether every column read is checked against its BLAKE3 hash.
     """
@@ -35,12 +42,24 @@ class Options(BaseModel):
     bundle_every: int = Field(default=BUNDLE_EVERY, ge=2, le=10_000)
     grace_seconds: float = Field(default=GRACE_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
     inline_bytes: int = Field(default=limits.INLINE_BYTES, ge=0, le=limits.INLINE_BYTES_MAX)
-    chunk_rows: int = Field(default=limits.CHUNK_ROWS_TARGET, ge=1, le=limits.CHUNK_ROWS_GREATEST)
-    segment_bytes: int = Field(default=2**30, ge=2**20)
+    chunk_rows: int | None = Field(default=None, ge=1, le=limits.CHUNK_ROWS_GREATEST)
+    chunk_rows_min: int = Field(default=limits.CHUNK_ROWS_LEAST, ge=1, le=limits.CHUNK_ROWS_GREATEST)
+    chunk_rows_target: int = Field(default=limits.CHUNK_ROWS_TARGET, ge=1, le=limits.CHUNK_ROWS_GREATEST)
+    chunk_rows_max: int = Field(default=limits.CHUNK_ROWS_GREATEST, ge=1, le=limits.CHUNK_ROWS_GREATEST)
+    segment_bytes: int = Field(default=SEGMENT_BYTES, ge=2**20)
     max_clock_skew_seconds: float = Field(
         default=MAX_CLOCK_SKEW_SECONDS, gt=0, le=SECONDS_MAX, allow_inf_nan=False
     )
     verify: bool = True
+
+    @model_validator(mode="after")
+    def _sizes_rise(self) -> Self:
+        if not self.chunk_rows_min <= self.chunk_rows_target <= self.chunk_rows_max:
+            raise ValueError(
+                f"chunk_rows_min={self.chunk_rows_min:,}, chunk_rows_target={self.chunk_rows_target:,}, "
+                f"chunk_rows_max={self.chunk_rows_max:,} must not fall; give all three"
+            )
+        return self
 
 
 def make_options(**given: object) -> Options:

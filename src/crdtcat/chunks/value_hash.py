@@ -190,10 +190,11 @@ def _texts(array: pa.Array, lane: int, *, cheap: bool) -> Words:
     starts, lengths = where[:-1], np.diff(where)
     text = _Text(data)
     if cheap:
-        ends_only = text.load(starts, lengths) ^ _lengths(lengths)
-        _mix(ends_only, MULTIPLIERS[1])
-        ends_only += text.load(np.maximum(starts, where[1:] - 8), lengths)
-        return ends_only
+        last: Words = text.load(np.maximum(starts, where[1:] - 8), lengths) ^ _lengths(lengths)
+        longer = np.flatnonzero(lengths > 8)
+        if len(longer):
+            last[longer] += text.load(starts[longer], lengths[longer]) * MULTIPLIERS[1]
+        return last
     places = _places(_STEPWISE_WORDS, lane)
     words: Words = text.load(starts, lengths) ^ places[0]
     _scatter(words)

@@ -29,6 +29,7 @@ from crdtcat.verbs.scope import partition_scope
 from crdtcat.writing.fit import Fit, conform, fit
 from crdtcat.writing.incoming import Incoming
 from crdtcat.writing.part import Staging
+from crdtcat.writing.reuse import Lookup, nowhere, places_in
 from crdtcat.writing.stage import Stager
 
 
@@ -80,13 +81,14 @@ def overwrite(
 ) -> Version:
     """Replace all rows, or those of the partitions that `where` selects, by `data`.
 
-    Uses a fresh head (its cost), then 1 or 2 PUTs. Rows that others add meanwhile survive.
+    Uses a fresh head (its cost), then 1 or 2 PUTs. Chunks that are in the table already are not stored again.
+    Rows that others add meanwhile survive.
     """
     check_commit(metadata, key)
     head = session.head()
     reader = Incoming.of(data).reader(session.known)
     plan = plan_rows(session, reader.schema, evolve=evolve)
-    stager = new_stager(session, plan)
+    stager = new_stager(session, plan, reuse=places_in(head.log, head.live))
     if where is None:
         stager.add_all(reader)
         body, scope, doomed = stager.finish(), None, head.live
@@ -129,9 +131,9 @@ def plan_rows(session: Session, incoming: pa.Schema, *, evolve: bool) -> Fit:
     return plan
 
 
-def new_stager(session: Session, plan: Fit) -> Stager:
-    """A stager for one commit."""
-    return staging_of(session, plan).stager()
+def new_stager(session: Session, plan: Fit, reuse: Lookup = nowhere) -> Stager:
+    """A stager for one commit; `reuse` says where chunks lie that need not be stored again."""
+    return staging_of(session, plan).stager(reuse)
 
 
 def staging_of(session: Session, plan: Fit, *, replaces: Snapshot | None = None) -> Staging:

@@ -29,7 +29,9 @@ from crdtcat.options import Options
 from crdtcat.protocol import Put
 from crdtcat.store import Store
 from crdtcat.writing.fit import Fit
-from crdtcat.writing.stage import Staged, Stager
+from crdtcat.writing.reuse import Lookup, nowhere
+from crdtcat.writing.stage import Stager
+from crdtcat.writing.staged import Staged
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +77,8 @@ class Staging:
     replaces: Snapshot | None = None
     id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
-    def stager(self) -> Stager:
-        """A stager that stores full segments at once. No request yet."""
+    def stager(self, reuse: Lookup = nowhere) -> Stager:
+        """A stager that stores full segments at once, but for chunks that `reuse` finds. No request yet."""
 
         def put(full: Put) -> None:
             self.store.put(full.name, full.data)
@@ -87,13 +89,14 @@ class Staging:
             self.options,
             time_column=self.time_column,
             put=put,
+            reuse=reuse,
         )
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Part:
         """Store rows. One PUT per `segment_bytes` of Arrow content, none for rows few enough to be inlined.
 
-        Memory: about one segment. Raises `SchemaMismatch`, `LimitExceeded`, `StoreUnavailable`; nothing is
-        visible then.
+        Memory: about a segment per core. Raises `SchemaMismatch`, `LimitExceeded`, `StoreUnavailable`;
+        nothing is visible then.
         """
         stager = self.stager().add_all(batches)
         stager.finish()

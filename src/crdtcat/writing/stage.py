@@ -1,79 +1,58 @@
 """Staging: rows become chunks, chunks become inlined bytes or segments.
 
-Rows are held until a segment is full or the input ends, then split by partition, cut into chunks, brought to
-storage types, hashed and measured. A commit whose rows encode small enough has no segment at all: they ride
-inside its version file. Segments get unique names and are stored before the version that makes them visible;
-if that never happens they are garbage for the collector, and nobody sees them.
+Rows are held until a segment is full or the input ends, then split by partition and cut into chunks. The
+chunks of a segment are brought to storage types, hashed, measured, encoded and stored by one of several
+threads, while the next rows come in. A chunk that is stored already, or that this commit has twice, is not
+encoded again: it refers to where it lies. A commit whose rows encode small enough has no segment at all: they
+ride inside its version file. Segments get unique names and are stored before the version that makes them
+visible; if that never happens they are garbage for the collector, and nobody sees them.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
+from threading import Lock
 from typing import Any, Final
 
 import pyarrow as pa
 
-from crdtcat.chunks.hashing import hash_table
+from crdtcat.chunks.cutting import Sizes, cut
 from crdtcat.chunks.inline import encode_inline
 from crdtcat.chunks.partitions import Partitioning, encode_values
-from crdtcat.chunks.segment import ChunkHashes, encode_segment, segment_name
-from crdtcat.chunks.statistics import domain, statistics, time_range
-from crdtcat.chunks.storage_types import to_storage
+from crdtcat.chunks.segment import encode_segment, segment_name
+from crdtcat.chunks.statistics import time_range
 from crdtcat.errors import LimitExceeded
 from crdtcat.format.schema_code import encode_schema
-from crdtcat.limits import CHUNK_BYTES_TARGET, PARTITION_VALUES_PER_COMMIT_MAX
-from crdtcat.log.statistics import DOMAINS
+from crdtcat.limits import PARTITION_VALUES_PER_COMMIT_MAX
 from crdtcat.options import Options
 from crdtcat.protocol import Put
 from crdtcat.writing.fit import Fit, conform
+from crdtcat.writing.prepared import Piece, Prepared, prepare
+from crdtcat.writing.reuse import Lookup, Place, StoredSegment, nowhere
+from crdtcat.writing.staged import Staged
 
-_CODES: Final = {domain: code for code, domain in DOMAINS.items()}
 INLINE_ATTEMPT: Final = (
     16  # Arrow content beyond this many times the limit never encodes below it in practice
 )
-
-
-@dataclass
-class Staged:
-    """What a version file will say about its chunks, in the format's columns."""
-
-    hashes: list[bytes] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    nbytes: list[int] = field(default_factory=list)
-    partitions: list[bytes] = field(default_factory=list)
-    segments: list[list[Any]] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    inline: list[bytes | None] = field(default_factory=list)
-    statistics: dict[str, list[Any]] = field(default_factory=dict)
-    time_range: tuple[int, int] | None = None
-
-    def body(self) -> dict[str, Any]:
-        """The keys of the version file."""
-        return {
-            "y": b"".join(self.hashes) or None,
-            "n": self.rows or None,
-            "z": self.nbytes or None,
-            "q": self.partitions or None,
-            "g": self.segments or None,
-            "a": self.places or None,
-            "i": self.inline or None,
-            "e": self.statistics or None,
-            "r": self.time_range,
-        }
+THREADS_MAX: Final = 16  # each holds a segment: more would take memory and gain little
 
 
 class Stager:
-    """Takes rows in, gives chunks out.
+    """Takes rows in, gives chunks out. For one thread; it starts others when there is work for them.
 
     Args:
         fit: how rows go into the table.
         partitioning: the table's partitioning.
         options: sizes.
         time_column: column whose least and greatest values are recorded.
-        put: stores a full segment at once, so that memory stays bounded. The last one is left to the
-            caller, in `puts`: it is published together with the version.
+        put: stores a full segment at once, so that memory stays bounded; called by several threads. The last
+            one is left to the caller, in `puts`: it is published together with the version.
+        reuse: where chunks lie that are stored already.
     """
 
     def __init__(
@@ -84,31 +63,33 @@ class Stager:
         *,
         time_column: str | None,
         put: Callable[[Put], None],
+        reuse: Lookup = nowhere,
     ) -> None:
         self.fit = fit
         self.staged = Staged()
         self.puts: list[Put] = []
+        self.rows = 0
+        """Rows taken in so far."""
         self._partitioning, self._options, self._time_column = partitioning, options, time_column
-        self._put = put
+        self._sizes = _sizes(options)
+        self._put, self._reuse = put, reuse
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._seen: set[bytes] = set()
-        self._hashes: list[ChunkHashes] = []
-
-    @property
-    def rows(self) -> int:
-        """Rows taken in so far."""
-        return sum(self.staged.rows) + sum(int(table.num_rows) for table in self._pending)
+        self._places: dict[bytes, Place | None] = {}
+        self._claims = Lock()
+        self._threads: ThreadPoolExecutor | None = None
+        self._running: deque[Future[list[Prepared]]] = deque()
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take in rows. Raises `SchemaMismatch`, `UnsupportedType`, `LimitExceeded`."""
         table = conform(batch, self.fit.schema)
-        if not table.num_rows:
-            return
-        self._pending.append(table)
-        self._pending_bytes += table.nbytes
-        if self._pending_bytes >= self._options.segment_bytes:
-            self._flush()
+        self.rows += table.num_rows
+        for slab in _slabs(table, self._options.segment_bytes):
+            self._pending.append(slab)
+            self._pending_bytes += slab.nbytes
+            if self._pending_bytes >= self._options.segment_bytes:
+                self._flush()
 
     def add_all(self, batches: Iterable[pa.RecordBatch]) -> Stager:
         """Take in every batch."""
@@ -117,35 +98,54 @@ class Stager:
         return self
 
     def finish(self) -> dict[str, Any]:
-        """The version file's keys for everything taken in, schema included."""
-        self._flush(last=True)
+        """The version file's keys for everything taken in, schema included. Waits for all threads."""
+        try:
+            *groups, last = [*self._groups(last=True)] or [[]]
+            for pieces in groups:
+                self._start(pieces)
+            chunks = [prepare(piece) for piece in last]
+            if not self._inlined(chunks):
+                stored = self._store(chunks, put=self.puts.append)
+                self._wait(0)
+                self._take(stored)
+        finally:
+            if self._threads is not None:
+                self._threads.shutdown(cancel_futures=True)
+        self.staged.place(self._places)
         return {"f": [encode_schema(self.fit.fields)], **self.staged.body()}
 
-    def _flush(self, *, last: bool = False) -> None:
+    def _flush(self) -> None:
+        for pieces in self._groups(last=False):
+            self._start(pieces)
+
+    def _groups(self, *, last: bool) -> Iterator[list[Piece]]:
+        """The pieces of one segment after the other. What may still grow stays pending, unless it is all."""
         if not self._pending:
             return
         table = pa.concat_tables(self._pending)
-        self._pending, self._pending_bytes = [], 0
         self._note_time(table)
-        chunks = [self._chunk(values, piece) for values, piece in self._pieces(table)]
-        first = len(self.staged.hashes) - len(chunks)
-        if last and not self.staged.segments and self._inlined(chunks):
-            return
-        segment = encode_segment(chunks, self._hashes[first:])
-        unique = secrets.token_bytes(8)
-        name = segment_name(self.staged.hashes[first], unique)
-        (self.puts.append if last else self._put)(Put(name, segment.data))
-        number = len(self.staged.segments)
-        title = self.staged.hashes[first][:16] + unique
-        self.staged.segments.append([title, segment.size, segment.digest, segment.footer_length])
-        for group in range(len(chunks)):
-            self.staged.places += (first + group, number, group)
+        pieces, rest = self._pieces(table, last=last)
+        self._pending, self._pending_bytes = ([rest], rest.nbytes) if rest.num_rows else ([], 0)
+        group: list[Piece] = []
+        held = 0
+        for piece in pieces:
+            size = piece.table.nbytes
+            if group and held + size // 2 > self._options.segment_bytes:
+                yield group
+                group, held = [], 0
+            group.append(piece)
+            held += size
+        if group:
+            yield group
 
-    def _pieces(self, table: pa.Table) -> Iterable[tuple[bytes | None, pa.Table]]:
-        size = self._rows_per_chunk(table)
+    def _pieces(self, table: pa.Table, *, last: bool) -> tuple[list[Piece], pa.Table]:
+        """The table's pieces in order, and the rows behind them that further rows may join."""
         if not self._partitioning.fields:
-            yield from ((None, table.slice(at, size)) for at in range(0, table.num_rows, size))
-            return
+            ends = cut(table, self._sizes, last=last)
+            if 2 * ends[-1] < table.num_rows:  # one chunk fills a segment: what is held has to go
+                ends = cut(table, self._sizes)
+            return [Piece(None, part) for part in _parts(table, ends)], table.slice(ends[-1])
+        pieces = []
         for values, part in self._partitioning.split(table):
             packed = encode_values(values)
             self._seen.add(packed)
@@ -154,44 +154,68 @@ class Stager:
                     f"one commit touches more than {PARTITION_VALUES_PER_COMMIT_MAX:,} partitions; "
                     "partition more coarsely, or commit fewer at a time"
                 )
-            yield from ((packed, part.slice(at, size)) for at in range(0, part.num_rows, size))
+            pieces += [Piece(packed, chunk) for chunk in _parts(part, cut(part, self._sizes))]
+        return pieces, table.slice(0, 0)
 
-    def _rows_per_chunk(self, table: pa.Table) -> int:
-        fitting = CHUNK_BYTES_TARGET * int(table.num_rows) // max(1, int(table.nbytes))
-        return max(1, min(self._options.chunk_rows, fitting))
+    def _start(self, pieces: list[Piece]) -> None:
+        """Let a thread make a segment of them; waits while every thread has one."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_cores(), "crdtcat-stage")
+        self._wait(_cores() - 1)
 
-    def _chunk(self, partition: bytes | None, piece: pa.Table) -> pa.Table:
-        arrays = [
-            to_storage(column, name) for name, column in zip(piece.column_names, piece.columns, strict=True)
-        ]
-        chunk = pa.Table.from_arrays(arrays, names=piece.column_names)
-        staged = self.staged
-        hash, column_hashes = hash_table(chunk)
-        self._hashes.append((hash, column_hashes))
-        for name, column in zip(piece.column_names, piece.columns, strict=True):
-            found = statistics(column)
-            code = _CODES[domain(column.type)]
-            lists = staged.statistics.setdefault(name, [code, [], [], []])
-            lists[1].append(found.min)
-            lists[2].append(found.max)
-            lists[3].append(found.nulls)
-        staged.hashes.append(hash)
-        staged.rows.append(chunk.num_rows)
-        staged.nbytes.append(chunk.nbytes)
-        if partition is not None:
-            staged.partitions.append(partition)
-        return chunk
+        def work() -> list[Prepared]:
+            return self._store([prepare(piece) for piece in pieces], put=self._put)
 
-    def _inlined(self, chunks: list[pa.Table]) -> bool:
-        limit = self._options.inline_bytes
-        if sum(chunk.nbytes for chunk in chunks) > INLINE_ATTEMPT * limit:
-            return False
-        encoded: list[bytes] = []
+        self._running.append(self._threads.submit(work))
+
+    def _wait(self, running: int) -> None:
+        """Take what the oldest threads have made, until at most so many are running."""
+        while len(self._running) > running:
+            self._take(self._running.popleft().result())
+
+    def _take(self, chunks: list[Prepared]) -> None:
         for chunk in chunks:
-            encoded.append(encode_inline(chunk))
-            if sum(map(len, encoded)) > limit:
+            self.staged.add(chunk)
+
+    def _store(self, chunks: list[Prepared], *, put: Callable[[Put], object]) -> list[Prepared]:
+        """Encode and put the chunks that lie nowhere yet. Gives all of them back, without their rows."""
+        fresh = [chunk for chunk in chunks if self._claim(chunk.hash)]
+        if fresh:
+            segment = encode_segment(
+                [chunk.table for chunk in fresh], [(chunk.hash, chunk.column_hashes) for chunk in fresh]
+            )
+            unique = secrets.token_bytes(8)
+            put(Put(segment_name(fresh[0].hash, unique), segment.data))
+            title = fresh[0].hash[:16] + unique
+            stored = StoredSegment(title, segment.size, segment.digest, segment.footer_length)
+            for group, chunk in enumerate(fresh):
+                self._places[chunk.hash] = Place(stored, group)
+        return [chunk.without_rows() for chunk in chunks]
+
+    def _claim(self, hash: bytes) -> bool:
+        """Whether a chunk has to be stored, and by the caller."""
+        with self._claims:
+            if hash in self._places:
                 return False
-        self.staged.inline = list(encoded)
+            place = self._places[hash] = self._reuse(hash)
+            return place is None
+
+    def _inlined(self, chunks: list[Prepared]) -> bool:
+        """Whether all chunks of the commit are stored already or fit into the version file; then they do."""
+        limit = self._options.inline_bytes
+        if self._threads is not None or sum(chunk.nbytes for chunk in chunks) > INLINE_ATTEMPT * limit:
+            return False
+        encoded: list[bytes | None] = []
+        held = 0
+        for chunk in chunks:
+            place = self._places[chunk.hash] = self._reuse(chunk.hash)
+            encoded.append(None if place is not None else encode_inline(chunk.table))
+            held += len(encoded[-1] or b"")
+            if held > limit:
+                self._places.clear()
+                return False
+        self._take(chunks)
+        self.staged.inline = encoded if any(encoded) else []
         return True
 
     def _note_time(self, table: pa.Table) -> None:
@@ -201,3 +225,25 @@ class Stager:
         if found is not None:
             known = self.staged.time_range or found
             self.staged.time_range = min(known[0], found[0]), max(known[1], found[1])
+
+
+def _sizes(options: Options) -> Sizes:
+    if options.chunk_rows is not None:
+        return Sizes.fixed(options.chunk_rows)
+    return Sizes(options.chunk_rows_min, options.chunk_rows_target, options.chunk_rows_max)
+
+
+def _slabs(table: pa.Table, nbytes: int) -> Iterator[pa.Table]:
+    """A table in slices of about so many bytes, so that work on the first can begin."""
+    if not table.num_rows:
+        return
+    rows = max(1, nbytes * table.num_rows // max(table.nbytes, 1))
+    yield from (table.slice(start, rows) for start in range(0, table.num_rows, rows))
+
+
+def _parts(table: pa.Table, ends: list[int]) -> list[pa.Table]:
+    return [table.slice(start, end - start) for start, end in pairwise(ends)]
+
+
+def _cores() -> int:
+    return min(THREADS_MAX, os.cpu_count() or 1)

@@ -1,0 +1,62 @@
+"""What one commit has staged, in the columns of its version file. A plain value that pickles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crdtcat.writing.prepared import Prepared
+from crdtcat.writing.reuse import Place, StoredSegment
+
+
+@dataclass
+class Staged:
+    """What a version file will say about its chunks, in the format's columns."""
+
+    hashes: list[bytes] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    nbytes: list[int] = field(default_factory=list)
+    partitions: list[bytes] = field(default_factory=list)
+    segments: list[list[Any]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    inline: list[bytes | None] = field(default_factory=list)
+    statistics: dict[str, list[Any]] = field(default_factory=dict)
+    time_range: tuple[int, int] | None = None
+
+    def body(self) -> dict[str, Any]:
+        """The keys of the version file."""
+        return {
+            "y": b"".join(self.hashes) or None,
+            "n": self.rows or None,
+            "z": self.nbytes or None,
+            "q": self.partitions or None,
+            "g": self.segments or None,
+            "a": self.places or None,
+            "i": self.inline or None,
+            "e": self.statistics or None,
+            "r": self.time_range,
+        }
+
+    def add(self, chunk: Prepared) -> None:
+        """One more chunk, wherever it will lie."""
+        for name, code, found in chunk.statistics:
+            lists = self.statistics.setdefault(name, [code, [], [], []])
+            lists[1].append(found.min)
+            lists[2].append(found.max)
+            lists[3].append(found.nulls)
+        self.hashes.append(chunk.hash)
+        self.rows.append(chunk.rows)
+        self.nbytes.append(chunk.nbytes)
+        if chunk.partition is not None:
+            self.partitions.append(chunk.partition)
+
+    def place(self, places: Mapping[bytes, Place | None]) -> None:
+        """Say where the chunks lie, as far as they lie in segments."""
+        numbers: dict[StoredSegment, int] = {}
+        for chunk, hash in enumerate(self.hashes):
+            place = places.get(hash)
+            if place is not None:
+                number = numbers.setdefault(place.segment, len(numbers))
+                self.places += (chunk, number, place.group)
+        self.segments = [list(segment) for segment in numbers]
