@@ -25,10 +25,10 @@ from crdtcat.chunks.types import decode_type
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head.columns import Column
 from crdtcat.log.log import Log
-from crdtcat.scan.execute import Sources, Unit
 from crdtcat.scan.filters import predicate as tree
 from crdtcat.scan.filters.operand import Field
 from crdtcat.scan.plan import Plan
+from crdtcat.scan.units import Sources, Unit
 from crdtcat.spark.types import spark_type
 
 _UNIT_FIELDS: Final = frozenset({"chunks", "whole", "sources", "segment", "nbytes"})

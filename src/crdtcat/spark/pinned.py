@@ -20,8 +20,9 @@ from crdtcat.chunks.read import FooterCache
 from crdtcat.format.settings import Settings
 from crdtcat.head import Head
 from crdtcat.log import decode_bundle, encode_bundle
-from crdtcat.scan.execute import Execution, Unit, units
+from crdtcat.scan.execute import Execution
 from crdtcat.scan.plan import Plan, make_plan
+from crdtcat.scan.units import Unit, units
 from crdtcat.table import Table
 from crdtcat.verbs.travel import At, head_at
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from crdtcat.scan.execute import Unit
 from crdtcat.scan.plan import Plan
+from crdtcat.scan.units import Unit
 from crdtcat.spark.pinned import Pinned
 from crdtcat.spark.types import arrow_schema, spark_schema, to_spark
 
