@@ -214,8 +214,12 @@ class Session:
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
         seen: Head | None = None,
+        writer: Writer | None = None,
     ) -> Version:
-        """Publish one version. `seen` is the head it was made from; a blind commit has none."""
+        """Publish one version. `seen` is the head it was made from; a blind commit has none.
+
+        Upkeep has a `writer` of its own: it is no part of history, and so of nobody's count.
+        """
         self.require_not_dropped()
         clock = {} if seen is None else _clock(seen)
         whole = {
@@ -225,8 +229,12 @@ class Session:
             "k": key,
             "m": unpack(pack(dict(metadata)), "metadata") if metadata else None,  # as readers will see it
         }
-        id = self.writer.commit(self.store, whole, puts)
+        id = (writer or self.writer).commit(self.store, whole, puts)
         return _version(id, operation, whole)
+
+    def upkeep_writer(self) -> Writer:
+        """A writer for one piece of upkeep."""
+        return Writer(self.folder, self.clock, self.options.max_clock_skew_seconds * 1000)
 
 
 def _clock(head: Head) -> dict[str, Any]:

@@ -118,7 +118,18 @@ def _rows(
     judged = compactions(log, standing, ops, tags)
     judged.is_entry[list(twin)] = False
     gone = _removed(log, ops, tags) | _outdated(log, overwrites)
-    return Rows(log, judged, gone=gone, changes=changes, tags=tags, inserted=_without(inserted, twin))
+    removers = [
+        at for at, op in ops.items() if op.is_overwrite or len(op.removed_versions) or op.removed_keyed
+    ]
+    return Rows(
+        log,
+        judged,
+        gone=gone,
+        changes=changes,
+        tags=tags,
+        inserted=_without(inserted, twin),
+        removers=np.array(removers, np.int64),
+    )
 
 
 def _without(inserted: Mapping[int, Insertion], twin: Mapping[int, int]) -> dict[int, Insertion]:

@@ -92,6 +92,7 @@ class Rows:
         changes: row ops of standing versions, by version.
         tags: resolves tags.
         inserted: per chunk of inserted rows, what is said of it.
+        removers: versions that removed whole chunks or overwrote partitions.
     """
 
     def __init__(
@@ -103,9 +104,11 @@ class Rows:
         changes: Mapping[int, RowOps],
         tags: TagIndex,
         inserted: Mapping[int, Insertion],
+        removers: Array,
     ) -> None:
         self._log, self._judged, self._gone = log, judged, gone
         self._changes, self.tags, self._inserted = changes, tags, inserted
+        self._removers = removers
 
     @property
     def is_plain(self) -> bool:
@@ -125,7 +128,9 @@ class Rows:
     @cached_property
     def pieces(self) -> Pieces:
         """All pieces, in row order. O(pieces log pieces), and O(insertions) in Python."""
-        return in_row_order(self._by_birth[0], Forest(self._log, self._inserted, self.tags))
+        born = self._by_birth[0]
+        filled = born.take(self._counts[born.entry] > 0)
+        return in_row_order(filled, Forest(self._log, self._inserted, self.tags))
 
     @cached_property
     def strips(self) -> Strips:
@@ -146,8 +151,7 @@ class Rows:
         if self.is_plain:
             return np.flatnonzero(self._judged.is_entry & ~self._gone)
         _, first = np.unique(self.pieces.entry, return_index=True)
-        found = self.pieces.entry[np.sort(first)]
-        return found[self.live_rows(found) > 0]
+        return self.pieces.entry[np.sort(first)]
 
     @property
     def chunks_read(self) -> Array:
@@ -163,6 +167,33 @@ class Rows:
         """Rows deleted one by one, by the chunk they were born in."""
         found = [self.tags.rows(done.deletes) for done in self._changes.values() if done.deletes]
         return RowSet(*(np.concatenate(column) for column in zip(*found, strict=True))) if found else RowSet()
+
+    @property
+    def shared(self) -> set[tuple[int, int]]:
+        """Pairs of entries with copies of the same row, after compactions that did not know each other."""
+        pieces, spares = self._by_birth
+        first, last = touched(spares.runs, pieces.runs)
+        owner, offset = expand(last - first)
+        pairs = zip(spares.entry[owner].tolist(), pieces.entry[first[owner] + offset].tolist(), strict=True)
+        return set(pairs)
+
+    def authors(self, entries: Array) -> Array:
+        """The versions whose effect is in what is read of some entries, or left out of it, rising.
+
+        Those that added or compacted them, rewrote cells of them, deleted rows from them. O(entries), and
+        O(versions that delete) set operations.
+        """
+        mine = np.isin(self._by_birth[0].entry, entries)
+        pieces = self._by_birth[0].take(mine)
+        found = [self._log.chunk_version[entries].astype(np.int64)]
+        found.append(self.patches.age[np.isin(self.patches.entry, entries) & (self.patches.age >= 0)])
+        if any(int(entry) in self.copies for entry in entries):
+            found.append(self._removers)  # some of a copy's rows may be gone because of one of them
+        rows = RowSet(pieces.birth, pieces.start, pieces.stop)
+        for version, done in self._changes.items():
+            if done.deletes and RowSet(*self.tags.rows(done.deletes)).overlaps(rows):
+                found.append(np.array([version]))
+        return np.unique(np.concatenate(found))
 
     @cached_property
     def holes(self) -> Strips:
@@ -221,12 +252,17 @@ class Rows:
         """Per entry, how many rows of the table are read from it. O(pieces + holes)."""
         if self.is_plain:
             return self._log.rows[entries].astype(np.int64)
-        pieces, holes = self.pieces, self.holes
+        live: Integers = self._counts[entries]
+        return live
+
+    @cached_property
+    def _counts(self) -> Integers:
+        """Per chunk, how many rows are read from it as an entry."""
+        pieces, holes = self._by_birth[0], self.holes
         count = np.zeros(self._log.chunk_count, np.int64)
         np.add.at(count, pieces.entry, pieces.stop - pieces.start)
         np.subtract.at(count, holes.entry, holes.stop - holes.start)
-        live: Integers = count[entries]
-        return live
+        return count
 
     def untouched(self, entries: Array) -> Array:
         """Per entry, whether it is read whole, in one piece, with nothing missing and nothing over it."""

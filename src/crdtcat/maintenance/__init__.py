@@ -3,6 +3,7 @@
 from crdtcat.maintenance.bundling import CheckpointResult
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.collect import CollectResult, collect_log
+from crdtcat.maintenance.compact import CompactResult, compact
 from crdtcat.maintenance.merge import MergeResult, merge
 from crdtcat.maintenance.progress import Progress
 from crdtcat.maintenance.upkeep import upkeep
@@ -12,6 +13,7 @@ from crdtcat.maintenance.verify_report import Depth, Problem, VerifyReport
 __all__ = [
     "CheckpointResult",
     "CollectResult",
+    "CompactResult",
     "Depth",
     "MergeResult",
     "Problem",
@@ -19,6 +21,7 @@ __all__ = [
     "VerifyReport",
     "checkpoint",
     "collect_log",
+    "compact",
     "merge",
     "upkeep",
     "verify",

@@ -42,11 +42,21 @@ class ChangedEntries:
 
     def read(self, entry: int, columns: Sequence[Column]) -> pa.Table:
         """All rows of an entry, deleted ones too, as storage arrays of the columns' types."""
+        return self._read(entry, columns, with_ages=False)[0]
+
+    def read_with_ages(self, entry: int, columns: Sequence[Column]) -> tuple[pa.Table, dict[str, Integers]]:
+        """As `read`, and per column, where any cell is newer than its row, the age of each."""
+        return self._read(entry, columns, with_ages=True)
+
+    def _read(
+        self, entry: int, columns: Sequence[Column], *, with_ages: bool
+    ) -> tuple[pa.Table, dict[str, Integers]]:
         head = self._head
         sources = {column.name: self._source(column, entry) for column in columns}
         copy = head.rows.copies.get(entry)
         patches = head.rows.patches_of(entry)
-        stamps = _stamps_by_field(copy) if copy is not None and len(patches.entry) else {}
+        compare = with_ages or bool(len(patches.entry))
+        stamps = _stamps_by_field(copy) if copy is not None and compare else {}
         fields = [field.name for field, _ in sources.values() if field is not None]
         wanted = [*fields, *(stamps[name].stored for name in fields if name in stamps)]
         stored = self._chunks.one(entry, list(dict.fromkeys(wanted)))
@@ -54,13 +64,17 @@ class ChangedEntries:
         for name, (field, _) in sources.items():
             if field is not None and field.name in stamps:
                 layers[name].ages = self._ages(stamps[field.name], stored)
+            elif with_ages and len(patches.entry):
+                layers[name].ages = np.full(int(head.log.rows[entry]), OLDEST)
         self._gather(patches, columns, layers)
         arrays = []
         for column in columns:
             field, fits = sources[column.name]
             base = stored_column(column, field if fits else None, stored)
             arrays.append(layers[column.name].over(self._unhidden(field, entry, base)))
-        return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+        ages = {name: layer.ages for name, layer in layers.items() if layer.ages is not None}
+        newer = {name: found for name, found in ages.items() if (found > OLDEST).any()}
+        return pa.Table.from_arrays(arrays, names=[column.name for column in columns]), newer
 
     def _source(self, column: Column, chunk: int) -> tuple[StoredField | None, bool]:
         """The stored field that holds a column in a chunk, and whether its values can be read as such."""

@@ -8,11 +8,13 @@ from crdtcat.handle import Handle
 from crdtcat.maintenance import (
     CheckpointResult,
     CollectResult,
+    CompactResult,
     Depth,
     Progress,
     VerifyReport,
     checkpoint,
     collect_log,
+    compact,
     verify,
 )
 
@@ -27,6 +29,23 @@ class Tended(Handle):
     def collect(self) -> CollectResult:
         """Delete log files that bundles older than the grace period cover. Happens by itself, too."""
         return collect_log(self._session)
+
+    def compact(
+        self, *, rows: int | None = None, progress: bool | Callable[[Progress], object] | None = None
+    ) -> CompactResult:
+        """Write small chunks together, fold in what lies over rows, leave out deleted ones. Changes no value.
+
+        Fails no writer and conflicts with nothing; may run anywhere, any number of times at once. Requests:
+        a refresh, a read of what is written anew, 2 PUTs per 128 MiB of Arrow content. Memory: that.
+
+        Args:
+            rows: how many rows a chunk should have; the handle's option by default.
+            progress: `True` prints to standard error; a function is called with `Progress` values.
+
+        Raises:
+            StoreUnavailable, Corrupt: what was done until then stands.
+        """
+        return compact(self._session, rows=rows, progress=progress)
 
     def verify(
         self, depth: Depth = "bytes", *, progress: bool | Callable[[Progress], object] | None = None

@@ -1,0 +1,111 @@
+"""What to compact: which entries, together with which.
+
+Worth it are entries with fewer rows than a chunk should have, and entries that are not read as they are:
+rows gone from them, newer cells over them, other rows between theirs. Neighbours in row order that are worth
+it go into one group while they have room in a chunk of target size and lie in one partition. Entries that
+hold copies of the same rows go into one group whatever their size: a compaction writes every row of every
+entry it replaces. Entries whose columns need more than one field to read (after concurrent additions, or a
+type that does not fit) are left as they are.
+
+Reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from crdtcat.format.schema_code import StoredField
+from crdtcat.head.columns import Column
+from crdtcat.head.head import Head
+
+
+def groups(head: Head, *, least: int, target: int) -> Iterator[list[int]]:
+    """Groups of entries to write anew, in row order. O(entries + strips)."""
+    simple = Simple(head)
+    crowds = _crowds(head)
+    crowded = {entry for crowd in crowds for entry in crowd}
+    yield from (crowd for crowd in crowds if all(map(simple.is_entry, crowd)))
+    entries = head.live
+    rows, changed = head.rows.live_rows(entries), ~head.rows.untouched(entries)
+    group = _Group(target)
+    for entry, count, dirty in zip(entries.tolist(), rows.tolist(), changed.tolist(), strict=True):
+        worth = (dirty or count < least) and entry not in crowded and simple.is_entry(entry)
+        partition = int(head.log.partition[entry])
+        if not worth or not group.has_room(count, partition):
+            yield from group.taken()
+        if worth:
+            group.add(entry, count, partition, dirty=dirty)
+    yield from group.taken()
+
+
+class _Group:
+    """Neighbours in one partition, up to a number of rows."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._entries: list[int] = []
+        self._rows, self._partition, self._dirty = 0, -1, False
+
+    def has_room(self, rows: int, partition: int) -> bool:
+        return not self._entries or (partition == self._partition and self._rows + rows <= self._target)
+
+    def add(self, entry: int, rows: int, partition: int, *, dirty: bool) -> None:
+        self._entries.append(entry)
+        self._rows, self._partition, self._dirty = self._rows + rows, partition, self._dirty or dirty
+
+    def taken(self) -> Iterator[list[int]]:
+        """The group, if it is worth it: a single entry is only if it is not read as it is."""
+        if len(self._entries) > 1 or self._dirty:
+            yield self._entries
+        self._entries, self._rows, self._dirty = [], 0, False
+
+
+def _crowds(head: Head) -> list[list[int]]:
+    """Entries that share rows, together."""
+    together: dict[int, set[int]] = {}
+    for first, second in head.rows.shared:
+        crowd = together.get(first, {first}) | together.get(second, {second})
+        for entry in crowd:
+            together[entry] = crowd
+    distinct = {min(crowd): sorted(crowd) for crowd in together.values()}
+    return [distinct[first] for first in sorted(distinct)]
+
+
+class Simple:
+    """Which entries can be written anew: every stored value is read, as one field of one column."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._columns = {instance: column for column in head.columns.all for instance in column.instances}
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def is_entry(self, entry: int) -> bool:
+        """Whether that is so for an entry and all that lies over it."""
+        sources = np.unique(self._head.rows.patches_of(entry).source).tolist()
+        return all(self._is_chunk(chunk) for chunk in (entry, *sources))
+
+    def _is_chunk(self, chunk: int) -> bool:
+        log = self._head.log
+        schema, version = int(log.chunk_schema[chunk]), int(log.chunk_version[chunk])
+        key = (schema, version if self._head.columns.hidden else -1)
+        if key not in self._known:
+            fields = self._head.columns.fields(schema)
+            self._known[key] = all(self._is_field(field, schema, version) for field in fields)
+        return self._known[key]
+
+    def _is_field(self, field: StoredField, schema: int, version: int) -> bool:
+        columns, column = self._head.columns, self._columns.get(field.column)
+        if column is None or len(column.instances) > 1 or field.column in columns.hidden:
+            return False
+        return columns.source(column, schema, version) == field and columns.fits(field, column)
+
+
+def copy_columns(head: Head) -> tuple[Column, ...]:
+    """The columns of a copy: those of today that have one instance. No simple entry has others."""
+    return tuple(
+        column
+        for column in head.columns.all
+        if len(column.instances) == 1 and not column.instances & head.columns.hidden.keys()
+    )

@@ -1,0 +1,215 @@
+"""Compaction changes where rows are and nothing else, beside whatever else is going on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crdtcat import Catalog, Table
+from tests.catalog.lakes import another, lake
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table.read().to_pylist()
+    return found
+
+
+def small_chunks(count: int = 6, **options: Any) -> Table:
+    table = lake(**options).create_table("t", pa.schema([("id", pa.int64()), ("v", pa.string())]))
+    for number in range(count):
+        table.append([{"id": 3 * number + at, "v": f"{number}.{at}"} for at in range(3)])
+    return table
+
+
+def test_small_chunks_become_one() -> None:
+    table = small_chunks()
+    before, snapshot, history = rows_of(table), table.head().snapshot, list(table.history())
+    result = table.compact()
+    assert (result.chunks_before, result.chunks_after, result.rows) == (6, 1, 18)
+    assert rows_of(table) == before
+    head = table.head()
+    assert len(head.chunks) == 1
+    assert (head.snapshot, list(head.history), head.row_count) == (snapshot, history, 18)
+    assert table.compact().versions == 0
+    assert "nothing to compact" in str(table.compact())
+
+
+def test_overlays_and_deletes_are_folded_in() -> None:
+    table = small_chunks()
+    table.update("id in (1, 4, 16)", {"v": "new"})
+    table.delete("id in (0, 5, 6, 7, 8)")
+    before = rows_of(table)
+    result = table.compact()
+    assert (result.cells_folded, result.rows_left_out) == (3, 2)
+    assert rows_of(table) == before
+    head = table.head()
+    assert head.rows.untouched(head.live).all()
+    assert table.read(["id"], "v = 'new'")["id"].to_pylist() == [1, 4, 16]
+
+
+def test_changes_after_a_compaction() -> None:
+    table = small_chunks()
+    table.update("id = 4", {"v": "first"})
+    table.compact()
+    table.update("id in (4, 9)", {"v": "second"})
+    table.delete("id = 10")
+    table.update_rows(0, 1, {"v": ["number"]})
+    expected = rows_of(table)
+    assert [row["v"] for row in expected if row["id"] in (0, 4, 9)] == ["number", "second", "second"]
+    table.compact()
+    assert rows_of(table) == expected
+    assert table.read(at=table.history()[5]).num_rows == 18
+
+
+def test_a_late_update_meets_a_folded_one_as_if_nothing_had_been_compacted() -> None:
+    """An update with a smaller id than one that was folded arrives afterwards: it must lose."""
+    catalog = lake()
+    table = catalog.create_table("t", pa.schema([("id", pa.int64()), ("v", pa.string())]))
+    table.append([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}])
+    late = another(catalog).table("t")
+    held = _held_back(late, lambda: late.update("id = 1", {"v": "older"}))
+    table.update("id = 1", {"v": "newer"})
+    table.compact()
+    assert rows_of(table)[0]["v"] == "newer"
+    held()
+    assert rows_of(table)[0]["v"] == "newer"
+    assert rows_of(another(catalog).table("t"))[0]["v"] == "newer"
+    table.compact()
+    assert rows_of(table)[0]["v"] == "newer"
+
+
+def test_two_compactions_of_the_same_chunks_at_once() -> None:
+    catalog = lake()
+    table = catalog.create_table("t", pa.schema([("id", pa.int64()), ("v", pa.string())]))
+    for number in range(4):
+        table.append([{"id": 2 * number, "v": "a"}, {"id": 2 * number + 1, "v": "b"}])
+    other = another(catalog).table("t")
+    held = _held_back(other, other.compact)
+    table.update("id = 3", {"v": "seen by one"})
+    table.delete("id = 5")
+    expected = rows_of(table)
+    table.compact()
+    held()
+    assert rows_of(table) == expected
+    table.update("id = 4", {"v": "after"})
+    assert [row["v"] for row in rows_of(table) if row["id"] in (3, 4)] == ["seen by one", "after"]
+    table.compact()
+    assert [row["v"] for row in rows_of(table) if row["id"] in (3, 4)] == ["seen by one", "after"]
+    assert len(table.head().chunks) == 1
+
+
+def _held_back(table: Table, act: Any) -> Any:
+    """Do something, but keep its version file back until the function returned is called."""
+    store = table._session.store
+    kept: list[tuple[str, bytes]] = []
+    real = store.put
+
+    def put(name: str, data: Any) -> None:
+        if name.endswith(".v"):
+            kept.append((name, bytes(data)))
+        else:
+            real(name, data)
+
+    store.put = put  # type: ignore[method-assign]
+    try:
+        act()
+    finally:
+        store.put = real  # type: ignore[method-assign]
+        table._session.writer._in_doubt = (
+            True  # as after a lost answer: it takes another id
+        )
+    return lambda: [real(name, data) for name, data in kept]
+
+
+def test_rows_that_moved_to_another_partition_are_stored_there() -> None:
+    table = lake().create_table(
+        "t", pa.schema([("shop", pa.string()), ("n", pa.int64())]), partition_by=["shop"]
+    )
+    table.append([{"shop": "a", "n": 1}, {"shop": "b", "n": 2}, {"shop": "a", "n": 3}])
+    table.update("n = 3", {"shop": "b"})
+    before = rows_of(table)
+    table.compact()
+    assert sorted(map(str, rows_of(table))) == sorted(map(str, before))
+    assert sorted(table.read(filter="shop = 'b'")["n"].to_pylist()) == [2, 3]
+
+
+@pytest.mark.parametrize("rows", [4, 7])
+def test_chunks_of_a_size(rows: int) -> None:
+    table = small_chunks(8)
+    before = rows_of(table)
+    table.compact(rows=rows)
+    assert rows_of(table) == before
+
+
+verbs = st.lists(
+    st.tuples(
+        st.sampled_from(("append", "update", "delete", "compact", "overwrite", "number")),
+        st.integers(0, 1),
+        st.integers(0, 12),
+        st.booleans(),
+    ),
+    max_size=14,
+)
+
+
+@given(verbs)
+@settings(max_examples=120, deadline=None)
+def test_with_and_without_compaction_the_same(steps: list[tuple[str, int, int, bool]]) -> None:
+    """Two handles, some of whose commits are held back and arrive late; compactions held back too."""
+    plain, packed = lake(), lake()
+    worlds = [_World(plain, compacting=False), _World(packed, compacting=True)]
+    for step in steps:
+        for world in worlds:
+            world.do(*step[:3], late=step[3])
+    for world in worlds:
+        world.finish()
+    first, second = (world.rows() for world in worlds)
+    assert first == second
+
+
+class _World:
+    """The same steps on two catalogs with one clock each: ids sort alike in both."""
+
+    def __init__(self, catalog: Catalog, *, compacting: bool) -> None:
+        self.compacting = compacting
+        first = catalog.create_table("t", pa.schema([("id", pa.int64()), ("v", pa.int64())]))
+        self.tables = [first, another(catalog).table("t")]
+        self.waiting: list[Any] = []
+        self.count = 0
+
+    def do(self, verb: str, who: int, what: int, *, late: bool) -> None:
+        self.count += 1
+        table = self.tables[who]
+        if not late:
+            self._act(table, verb, what)
+            if len(self.waiting) > 2:
+                self.waiting.pop(0)()
+        else:
+            self.waiting.append(_held_back(table, lambda: self._act(table, verb, what)))
+
+    def _act(self, table: Table, verb: str, what: int) -> None:
+        if verb == "append":
+            table.append([{"id": 10 * self.count + at, "v": 0} for at in range(1 + what % 3)])
+        elif verb == "update":
+            table.update(f"id % 7 = {what % 7}", {"v": self.count})
+        elif verb == "delete":
+            table.delete(f"id % 11 = {what % 11}")
+        elif verb == "overwrite" and what == 3:
+            table.overwrite([{"id": 10 * self.count, "v": 0}])
+        elif verb == "number" and table.scan().count():
+            table.update_rows(0, 1, {"v": [-self.count]})
+        elif verb == "compact" and self.compacting:
+            table.compact()
+
+    def finish(self) -> None:
+        for held in self.waiting:
+            held()
+        if self.compacting:
+            self.tables[0].compact()
+
+    def rows(self) -> list[dict[str, Any]]:
+        return rows_of(self.tables[1])
