@@ -119,9 +119,7 @@ def _held_back(table: Table, act: Any) -> Any:
         act()
     finally:
         store.put = real  # type: ignore[method-assign]
-        table._session.writer._in_doubt = (
-            True  # as after a lost answer: it takes another id
-        )
+        table._session.writer._in_doubt = True  # as after a lost answer: it takes another id
     return lambda: [real(name, data) for name, data in kept]
 
 

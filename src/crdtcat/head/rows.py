@@ -16,7 +16,6 @@ stand in id order in a log, so an age here is a version's index.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -25,61 +24,13 @@ from crdtcat.format.kinds import OVERLAY
 from crdtcat.format.row_ops import Copy, Insertion, RowOps
 from crdtcat.format.sections import Array
 from crdtcat.head.compactions import Compactions
+from crdtcat.head.patches import BY_STAMPS, Overlaid, Patches, Strips, lay_over
 from crdtcat.head.pieces import Pieces, find_pieces, in_row_order, split
 from crdtcat.head.positions import Forest
 from crdtcat.head.tags import TagIndex
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, Runs, expand, touched
 from crdtcat.log.log import Log
-
-BY_STAMPS: Final = -1
-"""Age of a patch from a spare: each of its cells has its own."""
-
-
-class Strips(NamedTuple):
-    """Runs of rows of entries: parallel arrays."""
-
-    entry: Integers
-    start: Integers
-    stop: Integers
-
-
-class Patches(NamedTuple):
-    """Newer cells: parallel arrays, sorted by entry, then age.
-
-    Attributes:
-        entry: the entry whose rows they lie over.
-        at: the first of those rows.
-        length: how many.
-        source: the chunk that holds the cells.
-        source_at: where in it they begin.
-        age: the version they are from, or BY_STAMPS.
-    """
-
-    entry: Integers
-    at: Integers
-    length: Integers
-    source: Integers
-    source_at: Integers
-    age: Integers
-
-
-class Overlaid(NamedTuple):
-    """Cells that versions rewrote: parallel arrays, by rising version.
-
-    Attributes:
-        birth, start, stop: which rows.
-        chunk: the overlay.
-        at: where in it they begin.
-        version: whose.
-    """
-
-    birth: Integers
-    start: Integers
-    stop: Integers
-    chunk: Integers
-    at: Integers
-    version: Integers
 
 
 class Rows:
@@ -226,12 +177,12 @@ class Rows:
         """What lies over the entries. O(k log n) for k intervals over n pieces."""
         pieces, spares = self._by_birth
         overlaid = self.overlaid
-        parts = [_over(overlaid[:3], (overlaid.chunk, overlaid.at, overlaid.version), pieces)]
+        parts = [lay_over(overlaid[:3], (overlaid.chunk, overlaid.at, overlaid.version), pieces)]
         stamped = np.array([bool(self.copies[entry].stamps) for entry in spares.entry.tolist()], bool)
         if stamped.any():
             found = spares.take(stamped)
             age = np.full(found.size, BY_STAMPS)
-            parts.append(_over(found[:3], (found.entry, found.at, age), pieces))
+            parts.append(lay_over(found[:3], (found.entry, found.at, age), pieces))
         patches = Patches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         patches = Patches(*(column[self._not_folded(patches)] for column in patches))
         order = np.lexsort((patches.at, patches.age, patches.entry))
@@ -306,16 +257,3 @@ class Rows:
         np.subtract.at(gone, np.minimum(holes.stop[inside], stop) - start, 1)
         left: Integers = offsets[np.cumsum(gone)[:-1] == 0]
         return left
-
-
-def _over(rows: tuple[Integers, ...], cells: tuple[Integers, ...], pieces: Pieces) -> Patches:
-    """Rows by birth, with the chunk, offset and age of their cells, as patches over their entries."""
-    runs = Runs(*rows)
-    first, last = touched(runs, pieces.runs)
-    owner, offset = expand(last - first)
-    piece = first[owner] + offset
-    start = np.maximum(runs.start[owner], pieces.start[piece])
-    stop = np.minimum(runs.stop[owner], pieces.stop[piece])
-    source, source_at, age = (column[owner] for column in cells)
-    at = pieces.at[piece] + start - pieces.start[piece]
-    return Patches(pieces.entry[piece], at, stop - start, source, source_at + start - runs.start[owner], age)

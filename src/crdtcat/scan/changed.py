@@ -19,7 +19,7 @@ from crdtcat.format.row_ops import Copy, Stamps
 from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
-from crdtcat.head.rows import BY_STAMPS, Patches
+from crdtcat.head.patches import BY_STAMPS, Patches
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.plan import Plan
