@@ -1,4 +1,4 @@
-"""Runs of rows in entries, and the newer cells that lie over them: plain arrays, sorted, without behaviour."""
+"""Runs of rows in entries, and the newer cells that lie over them: plain arrays, without behaviour."""
 
 from __future__ import annotations
 
