@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 
 from crdtcat.clock import ROOT, VersionId
 from crdtcat.head import Head
+from crdtcat.head.row_conflicts import lost_cells, takers
 from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.invariants import rows_of
 from crdtcat.testing.strategies_log import ROW_VERBS, VERBS, History, histories
@@ -32,13 +35,13 @@ def check(history: History) -> None:
 
 
 def check_conflicts(ours: Head, theirs: ModelHead) -> None:
-    kinds = ("property", "overwrite", "column", "misfit", "drop", "rename")  # renames: test_renames.py
+    kinds = ("property", "overwrite", "column", "misfit", "drop", "rename", "cell", "deleted")
     listed: dict[str, set[Lost]] = {kind: set() for kind in kinds}
     for item in ours.conflicts:
         listed[item.kind].add((item.subject, item.winner or ROOT, item.loser or ROOT))
     expected: dict[str, set[Lost]] = {kind: set() for kind in kinds}
     for lost in theirs.conflicts:
-        if lost.kind in ("cell", "update of a row that is gone"):  # tests/head/test_row_conflicts.py
+        if lost.kind in ("cell", "update of a row that is gone"):
             continue
         expected[lost.kind].add(("" if lost.what is None else str(lost.what), lost.winner, lost.loser))
     for kind in ("property", "column"):
@@ -52,6 +55,30 @@ def check_conflicts(ours: Head, theirs: ModelHead) -> None:
         greatest[loser] = max(winner, greatest.get(loser, winner))
     assert {loser: winner for _, winner, loser in listed["overwrite"]} == greatest
     assert len(listed["overwrite"]) == len(greatest)
+
+
+def check_cells(ours: Head, theirs: ModelHead) -> None:
+    """Cell by cell: (gone or not, column, row, winner, loser)."""
+    log, rows, folded = ours.log, ours.rows, ours.folded
+    listed = set()
+    for found in lost_cells(log, rows.overlaid, takers(log, folded.ops, rows), ours.columns, folded.clocks):
+        column = (found.column.name, found.column.birth)
+        versions = log.id_at(found.winner), log.id_at(found.loser)
+        for chunk, start, stop in found.rows:
+            version = int(log.chunk_version[chunk])
+            ordinal = chunk - int(log.chunk_start[version])
+            for offset in range(start, stop):
+                listed.add((found.gone, column, (log.id_at(version), (ordinal, offset)), *versions))
+    standing = {version.key: version.id for version in ours.history if version.key is not None}
+    expected = set()
+    for lost in theirs.conflicts:
+        if lost.kind in ("cell", "update of a row that is gone"):
+            what: Any = lost.what
+            (tag, offset), column = what
+            author, ordinal = (standing.get(tag[0]), tag[2]) if isinstance(tag[0], str) else tag
+            gone = lost.kind != "cell"
+            expected.add((gone, column, (author, (ordinal, offset)), lost.winner, lost.loser))
+    assert listed == expected
 
 
 @given(histories(ROWS, most=14))
@@ -70,6 +97,7 @@ def test_with_columns_defined_renamed_widened_and_dropped(history: History) -> N
 @settings(max_examples=300, deadline=None)
 def test_rows_updated_deleted_and_inserted(history: History) -> None:
     check(history)
+    check_cells(Head("t", history.state().log, history.settings), reference_head(history))
 
 
 @given(histories((*VERBS, *ROW_VERBS, *ROW_VERBS), most=12))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
 from tests.catalog.lakes import another, lake
+from tests.rows.late import held_back
 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:
@@ -71,7 +72,7 @@ def test_a_late_update_meets_a_folded_one_as_if_nothing_had_been_compacted() -> 
     table = catalog.create_table("t", pa.schema([("id", pa.int64()), ("v", pa.string())]))
     table.append([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}])
     late = another(catalog).table("t")
-    held = _held_back(late, lambda: late.update("id = 1", {"v": "older"}))
+    held = held_back(late, lambda: late.update("id = 1", {"v": "older"}))
     table.update("id = 1", {"v": "newer"})
     table.compact()
     assert rows_of(table)[0]["v"] == "newer"
@@ -88,7 +89,7 @@ def test_two_compactions_of_the_same_chunks_at_once() -> None:
     for number in range(4):
         table.append([{"id": 2 * number, "v": "a"}, {"id": 2 * number + 1, "v": "b"}])
     other = another(catalog).table("t")
-    held = _held_back(other, other.compact)
+    held = held_back(other, other.compact)
     table.update("id = 3", {"v": "seen by one"})
     table.delete("id = 5")
     expected = rows_of(table)
@@ -100,27 +101,6 @@ def test_two_compactions_of_the_same_chunks_at_once() -> None:
     table.compact()
     assert [row["v"] for row in rows_of(table) if row["id"] in (3, 4)] == ["seen by one", "after"]
     assert len(table.head().chunks) == 1
-
-
-def _held_back(table: Table, act: Any) -> Any:
-    """Do something, but keep its version file back until the function returned is called."""
-    store = table._session.store
-    kept: list[tuple[str, bytes]] = []
-    real = store.put
-
-    def put(name: str, data: Any) -> None:
-        if name.endswith(".v"):
-            kept.append((name, bytes(data)))
-        else:
-            real(name, data)
-
-    store.put = put  # type: ignore[method-assign]
-    try:
-        act()
-    finally:
-        store.put = real  # type: ignore[method-assign]
-        table._session.writer._in_doubt = True  # as after a lost answer: it takes another id
-    return lambda: [real(name, data) for name, data in kept]
 
 
 def test_rows_that_moved_to_another_partition_are_stored_there() -> None:
@@ -187,7 +167,7 @@ class _World:
             if len(self.waiting) > 2:
                 self.waiting.pop(0)()
         else:
-            self.waiting.append(_held_back(table, lambda: self._act(table, verb, what)))
+            self.waiting.append(held_back(table, lambda: self._act(table, verb, what)))
 
     def _act(self, table: Table, verb: str, what: int) -> None:
         if verb == "append":

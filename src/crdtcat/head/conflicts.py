@@ -15,6 +15,8 @@ misfit         rows whose type does not fit the column's, written by somebody wh
 rename         rows written under what is another column's name since a renaming that their author had not
                seen: they stay in the renamed column; or two fields of one version that are shown under one
                name since a renaming: one of them is not shown
+cell           two updates of one cell, neither of which had seen the other: the greater id wins
+deleted        an update of a row that somebody deleted or overwrote who had not seen the update: it is lost
 =============  =============================================================================================
 """
 
@@ -25,7 +27,10 @@ from typing import Literal
 
 from crdtcat.clock import VersionId
 
-Kind = Literal["overwrite", "property", "column", "drop", "misfit", "rename"]
+Kind = Literal["overwrite", "property", "column", "drop", "misfit", "rename", "cell", "deleted"]
+
+RowInterval = tuple[VersionId, int, int, int]
+"""Rows of one chunk: the version that added it, its place there, the first row, the one behind the last."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,6 +43,7 @@ class Conflict:
         winner: whose write counts. `None` where the table's creation does.
         loser: whose does not; its file, or the bundle that covers it, still holds what it wrote.
         message: the same in words.
+        rows: for cells, which rows: `Table.lost_values` reads what the loser wrote there.
     """
 
     kind: Kind
@@ -45,6 +51,7 @@ class Conflict:
     winner: VersionId | None
     loser: VersionId | None
     message: str
+    rows: tuple[RowInterval, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"

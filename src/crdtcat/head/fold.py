@@ -32,6 +32,7 @@ from crdtcat.head.compactions import compactions
 from crdtcat.head.conflicts import Conflict
 from crdtcat.head.insertions import insertions, twins
 from crdtcat.head.resolve import resolve_columns
+from crdtcat.head.row_conflicts import row_conflicts
 from crdtcat.head.rows import Rows
 from crdtcat.head.tags import TagIndex
 from crdtcat.lattice.lattice_map import LatticeMap
@@ -49,6 +50,7 @@ class Folded:
         columns: the resolved columns.
         properties: name to value.
         clocks: who had seen what.
+        ops: decoded ops of standing versions, by index.
         list_conflicts: lists every loser.
     """
 
@@ -57,6 +59,7 @@ class Folded:
     columns: Columns
     properties: Mapping[str, Any]
     clocks: Clocks
+    ops: Mapping[int, Ops]
     list_conflicts: Callable[[], Iterable[Conflict]]
 
     @cached_property
@@ -79,9 +82,10 @@ def fold(log: Log, settings: Settings) -> Folded:
 
     def conflicts() -> list[Conflict]:
         lost = _lost_overwrites(log, overwrites, clocks)
-        return [*lost, *_lost_properties(log, ops, clocks), *columns.conflicts]
+        cells = row_conflicts(log, ops, rows, columns, clocks)
+        return [*lost, *_lost_properties(log, ops, clocks), *columns.conflicts, *cells]
 
-    return Folded(standing & ~log.is_upkeep, rows, columns, _properties(log, ops), clocks, conflicts)
+    return Folded(standing & ~log.is_upkeep, rows, columns, _properties(log, ops), clocks, ops, conflicts)
 
 
 def standing_versions(log: Log) -> Array:

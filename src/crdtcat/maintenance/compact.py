@@ -100,7 +100,7 @@ def compact(
     """
     began, tell = time.monotonic(), teller(progress)
     head = session.head()
-    target = rows or session.options.chunk_rows
+    target = rows or session.options.chunk_rows or session.options.chunk_rows_target
     todo = list(groups(head, least=max(2, target // LEAST_SHARE), target=target))
     work = Compactor(session, head, target)
     total = sum(map(len, todo))

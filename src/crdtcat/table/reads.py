@@ -12,6 +12,7 @@ from crdtcat.handle import Handle
 from crdtcat.head import Chunk, Conflict, Diff, Head, History, diff_heads, prove_chunk
 from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
+from crdtcat.scan.lost import lost_values
 from crdtcat.verbs import travel
 from crdtcat.verbs.travel import At
 
@@ -81,6 +82,15 @@ class Reads(Handle):
     def conflicts(self, at: At | None = None) -> tuple[Conflict, ...]:
         """Concurrent writes that lost, and to whom."""
         return travel.head_at(self._session, at).conflicts
+
+    def lost_values(self, conflict: Conflict, at: At | None = None) -> pa.Table:
+        """What the loser of a conflict about cells wrote, as a table of that column.
+
+        Its rows are those of `conflict.rows`, in order. Requests: a refresh, and a read of those chunks.
+        Raises `InvalidArgument` for a conflict that is not about cells.
+        """
+        head = travel.head_at(self._session, at)
+        return lost_values(head, conflict, self._session.store, self._footers)
 
     def diff(self, a: At, b: At | None = None) -> Diff:
         """The chunks that differ between two snapshots, and how many rows they hold; `b` is now by default.

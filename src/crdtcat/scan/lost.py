@@ -1,0 +1,86 @@
+"""Values that lost: what an update wrote to cells that show something else, or to rows that are gone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.chunks.read import FooterCache
+from crdtcat.errors import InvalidArgument, NotFound
+from crdtcat.head import Conflict, Head
+from crdtcat.head.columns import Column
+from crdtcat.intervals import RowSet
+from crdtcat.intervals.runs import Integers, Runs, expand, touched
+from crdtcat.scan.chunk_reader import ChunkReader
+from crdtcat.scan.plan import make_plan
+from crdtcat.scan.shown import as_shown, stored_column
+from crdtcat.store import Store
+
+
+def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCache) -> pa.Table:
+    """The losing values of a conflict about cells, in the order of its rows. Reads the chunks they are in.
+
+    Raises:
+        InvalidArgument: a conflict that is not about cells.
+        NotFound: its loser or its column is not in this head.
+    """
+    if conflict.kind not in ("cell", "deleted") or conflict.loser is None:
+        raise InvalidArgument(f"{conflict.kind!r} conflicts are not about cells: look at the loser's version")
+    column = head.columns.by_name.get(conflict.subject)
+    version = head.log.index_of(conflict.loser)
+    if column is None or version < 0:
+        raise NotFound(f"table {head.table!r} no longer has {conflict.subject!r} or version {conflict.loser}")
+    plan = make_plan(head, [column.name], None)
+    reader = ChunkReader(plan, store, footers, verify=True)
+    chunk, place, row = _cells(head, conflict, version)
+    parts, rows = [], []
+    for source in np.unique(chunk).tolist():
+        mine = chunk == source
+        values = _column_of(head, column, source, reader)
+        if values is not None:
+            parts.append(values.take(pa.array(place[mine])))
+            rows.append(row[mine])
+    stored = pa.concat_arrays(parts) if parts else pa.array([], column.type)
+    if rows:
+        stored = stored.take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
+    return as_shown((column,), pa.table({column.name: stored}), plan.schema)
+
+
+def _cells(head: Head, conflict: Conflict, version: int) -> tuple[Integers, Integers, Integers]:
+    """Per cell: the overlay chunk, its place there, and the number of its row among the conflict's."""
+    wanted = _rows(head, conflict)
+    overlaid = head.rows.overlaid
+    mine = np.flatnonzero(overlaid.version == version)
+    runs = Runs(overlaid.birth[mine], overlaid.start[mine], overlaid.stop[mine])
+    theirs = Runs(wanted.groups, wanted.starts, wanted.stops)
+    before = np.cumsum(theirs.stop - theirs.start) - (theirs.stop - theirs.start)
+    first, last = touched(runs, theirs)
+    owner, offset = expand(last - first)
+    other = first[owner] + offset
+    start = np.maximum(runs.start[owner], theirs.start[other])
+    stop = np.minimum(runs.stop[owner], theirs.stop[other])
+    cell, along = expand(stop - start)
+    at = overlaid.at[mine][owner] + start - runs.start[owner]
+    number = before[other] + start - theirs.start[other]
+    return overlaid.chunk[mine][owner][cell], at[cell] + along, number[cell] + along
+
+
+def _rows(head: Head, conflict: Conflict) -> RowSet:
+    log = head.log
+    births, starts, stops = [], [], []
+    for author, ordinal, start, stop in conflict.rows:
+        version = log.index_of(author)
+        if version >= 0:
+            births.append(int(log.chunk_start[version]) + ordinal)
+            starts.append(start)
+            stops.append(stop)
+    return RowSet(births, starts, stops)
+
+
+def _column_of(head: Head, column: Column, chunk: int, reader: ChunkReader) -> pa.Array | None:
+    log, columns = head.log, head.columns
+    field = columns.source(column, int(log.chunk_schema[chunk]), int(log.chunk_version[chunk]))
+    if field is None:
+        return None
+    fitting = field if columns.fits(field, column) else None
+    return stored_column(column, fitting, reader.one(chunk, [field.name]))

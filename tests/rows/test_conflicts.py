@@ -1,0 +1,64 @@
+"""Cells that lost are listed with both versions, rows and columns, and what they held can be read."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from crdtcat import Table
+from crdtcat.errors import InvalidArgument
+from tests.catalog.lakes import another, lake
+from tests.rows.late import held_back
+
+
+def two_handles() -> tuple[Table, Table]:
+    catalog = lake()
+    table = catalog.create_table("t", pa.schema([("id", pa.int64()), ("a", pa.string()), ("b", pa.int64())]))
+    table.append([{"id": at, "a": f"a{at}", "b": at} for at in range(6)])
+    return table, another(catalog).table("t")
+
+
+def test_two_updates_of_one_cell() -> None:
+    first, second = two_handles()
+    arrive = held_back(second, lambda: second.update("id < 3", {"a": pa.array(["x", "y", "z"])}))
+    winner = first.update("id in (1, 2, 5)", {"a": "mine"})
+    assert first.conflicts() == ()
+    arrive()
+    (lost,) = first.conflicts()
+    assert (lost.kind, lost.subject, lost.winner) == ("cell", "a", winner.id)
+    assert [interval[2:] for interval in lost.rows] == [(1, 3)]
+    assert first.lost_values(lost)["a"].to_pylist() == ["y", "z"]
+    assert first.read(["a"])["a"].to_pylist() == ["x", "mine", "mine", "a3", "a4", "mine"]
+    first.compact()
+    assert first.conflicts() == (lost,)
+    assert first.lost_values(lost)["a"].to_pylist() == ["y", "z"]
+
+
+def test_an_update_of_a_row_that_was_deleted_meanwhile() -> None:
+    first, second = two_handles()
+    arrive = held_back(second, lambda: second.update("id in (3, 4)", {"b": -1}))
+    deleted = first.delete("id = 4")
+    arrive()
+    (lost,) = first.conflicts()
+    assert (lost.kind, lost.subject, lost.winner) == ("deleted", "b", deleted.id)
+    assert first.lost_values(lost)["b"].to_pylist() == [-1]
+    assert first.read()["id"].to_pylist() == [0, 1, 2, 3, 5]
+    assert "deleted or overwrote" in str(lost)
+
+
+def test_what_was_replaced_knowingly_is_no_conflict() -> None:
+    first, second = two_handles()
+    first.update("id = 1", {"a": "one"})
+    second.update("id = 1", {"a": "two"})
+    second.delete("id = 1")
+    assert first.conflicts() == second.conflicts() == ()
+
+
+def test_only_conflicts_about_cells_have_lost_values() -> None:
+    first, second = two_handles()
+    arrive = held_back(second, lambda: second.set_properties(owner="second"))
+    first.set_properties(owner="first")
+    arrive()
+    (lost,) = first.conflicts()
+    with pytest.raises(InvalidArgument, match="not about cells"):
+        first.lost_values(lost)
