@@ -210,6 +210,7 @@ def synthetic(versions: int, per: int) -> Log:
     return Log(
         ids=ids.view(ID),
         operation=np.zeros(versions, np.uint8),
+        number=np.zeros(versions, np.uint64),
         schema=np.zeros(versions, np.uint32),
         time_min=np.zeros(versions, np.int64),
         time_max=np.zeros(versions, np.int64),

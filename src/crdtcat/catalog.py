@@ -8,7 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from crdtcat.claiming import elapsed_clock
 from crdtcat.clock import HybridClock
+from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import AlreadyExists, InvalidArgument, InvalidName, NotFound
 from crdtcat.format.settings import (
     MARKER,
@@ -21,12 +23,13 @@ from crdtcat.incarnations import MAIN, all_settings, create, current_settings, d
 from crdtcat.locks import ForkSafeLock
 from crdtcat.names import validate_table_name
 from crdtcat.options import make_options
+from crdtcat.protocol.claimer import Parent
 from crdtcat.session import Session
 from crdtcat.store import Missing, Store, open_store
 from crdtcat.table import Table
 from crdtcat.verbs import rows
 from crdtcat.verbs.branches import end_all
-from crdtcat.verbs.settings import new_settings
+from crdtcat.verbs.settings import new_settings, require_exclusion
 from crdtcat.verbs.travel import At
 from crdtcat.writing.copies import new_origin
 
@@ -54,6 +57,7 @@ class Catalog:
     ) -> None:
         self.store = _opened(url, storage_options)
         self.options = make_options(**options)
+        Policy.of(self.options.on_conflict)
         self._tables: dict[str, Table] = {}
         self._checked = False
         self._origin, self._copied = new_origin(), False
@@ -147,6 +151,7 @@ class Catalog:
         *,
         partition_by: Sequence[str] = (),
         time_column: str | None = None,
+        mode: str = "merge",
         exist_ok: bool = False,
     ) -> Table:
         """Create a table. One GET, one LIST and one PUT; one more GET and PUT the first time in a catalog.
@@ -159,25 +164,31 @@ class Catalog:
             schema: its columns; without one they are what the first rows bring.
             partition_by: column names or transforms: `day(ts)`, `bucket(16, id)`, `truncate(3, zip)`, ...
             time_column: the column whose range `history` shows; the first timestamp by default.
+            mode: "merge": writers never meet. "cas": strict history; who touches the same rows gets an error.
             exist_ok: whether a table with the same settings may be there already.
 
         Raises:
             AlreadyExists: the name is taken.
             UserError: names, types or partitioning that are not allowed, or too large together.
             Corrupt: the table's log is there and its settings are not.
+            CapabilityMissing: CAS mode on a store that cannot create exclusively.
         """
         validate_table_name(name)
-        settings = new_settings(schema, partition_by, time_column)
+        settings = new_settings(schema, partition_by, time_column, mode)
+        if mode == "cas":
+            require_exclusion(self.store, name)
         settings.model_copy(update={"incarnation": 2**31}).encode()  # too large? then before anything is put
         with self._lock():
             self._check_format(create=True)
             while True:
+                began = elapsed_clock()
                 found = current_settings(self.store, name)
                 if found is not None and not found.dropped:
                     return self._existing(name, found, settings, exist_ok=exist_ok)
                 made = create(self.store, name, settings, found)
                 if made is not None:
                     self._tables[name] = self._handle(name, made)
+                    self._tables[name]._session.chain.saw(Parent(), began)  # no claim can be older
                     return self._tables[name]
 
     def __contains__(self, name: object) -> bool:
@@ -245,6 +256,8 @@ class Catalog:
         self._checked = True
 
     def _handle(self, name: str, settings: Settings) -> Table:
+        if settings.mode == "cas":
+            require_exclusion(self.store, name)
         session = Session(
             self.store,
             name,

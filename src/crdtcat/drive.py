@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import StoreError, StoreUnavailable
 from crdtcat.protocol.requests import (
     Answer,
+    Created,
     Delete,
     Deleted,
     Get,
@@ -17,6 +18,7 @@ from crdtcat.protocol.requests import (
     ListPage,
     Object,
     Put,
+    PutIfAbsent,
     Request,
     Step,
     Stored,
@@ -38,7 +40,8 @@ def answers(store: Store, wants: Sequence[Request], unclear: set[str]) -> Sequen
     """Carry out requests; GETs go out together. `unclear` collects the names of PUTs that may have worked."""
     if all(isinstance(want, Get) for want in wants):
         names = [want.name for want in wants if isinstance(want, Get)]
-        return [Got(data) for data in store.get_many([(name, 0, None) for name in names])]
+        found = store.get_many([(name, 0, None) for name in names])
+        return [Got(data, store_now_ms(store)) for data in found]
     return [_answer(store, want, unclear) for want in wants]
 
 
@@ -49,22 +52,31 @@ def _answer(store: Store, want: Request, unclear: set[str]) -> Answer:
             objects = tuple(Object(item.name, item.size, item.modified_ms) for item in page.objects)
             return Listed(objects, page.after, store_now_ms(store))
         case Get(name):
-            (data,) = store.get_many([(name, 0, None)])
-            return Got(data)
+            (found,) = store.get_many([(name, 0, None)])
+            return Got(found, store_now_ms(store))
         case Put(name, data):
-            try:
-                store.put(name, data)
-            except StoreUnavailable:
-                unclear.add(name)
-                return Stored(clear=False)
-            except StoreError:
-                if name not in unclear:
-                    raise
-                return Stored(clear=False)  # this try was refused; an earlier one may have been stored
-            return Stored()
+            return Stored(clear=_clear(name, unclear, lambda: store.put(name, data)))
+        case PutIfAbsent(name, data):
+            created: list[bool] = []
+            clear = _clear(name, unclear, lambda: created.append(store.create(name, data)))
+            return Created(created=clear and created[0], clear=clear)
         case Delete(names):
             store.delete(names)
             return Deleted()
+
+
+def _clear(name: str, unclear: set[str], put: Callable[[], None]) -> bool:
+    """Whether a PUT had a clear answer. Raises where it was refused, and so not stored."""
+    try:
+        put()
+    except StoreUnavailable:
+        unclear.add(name)
+        return False
+    except StoreError:
+        if name not in unclear:
+            raise
+        return False  # this try was refused; an earlier one may have been stored
+    return True
 
 
 def store_now_ms(store: Store) -> int:

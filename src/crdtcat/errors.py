@@ -17,7 +17,8 @@
     ├── CommitError                   the commit did not take effect, or nobody knows
     │   ├── CommitConflict       E301  CAS mode: somebody else touched the same rows; rebase and retry
     │   ├── CommitUnknown        E302  the store gave no clear answer; look before repeating
-    │   └── ClockSkew            E303  this machine's clock is far from the store's; mend the clock
+    │   ├── ClockSkew            E303  this machine's clock is far from the store's; mend the clock
+    │   └── CommitContended      E304  CAS mode: others were faster, every time; try again
     ├── DataError                     stored bytes are not what they should be; restore from a replica
     │   ├── Corrupt              E401  damaged, truncated or vanished object, by name
     │   └── UnsupportedFormat    E402  written by a newer release; upgrade
@@ -33,7 +34,7 @@ what, and what to do next.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 __all__ = [
     "AccessDenied",
@@ -41,6 +42,7 @@ __all__ = [
     "CapabilityMissing",
     "ClockSkew",
     "CommitConflict",
+    "CommitContended",
     "CommitError",
     "CommitUnknown",
     "Corrupt",
@@ -145,9 +147,21 @@ class CommitError(CrdtcatError):
 
 
 class CommitConflict(CommitError):
-    """CAS mode: another commit touched the same rows. Rebase and retry."""
+    """CAS mode: another commit touched the same rows. Nothing was committed. Rebase and retry.
+
+    Attributes:
+        conflicts: what both touched, one `crdtcat.conflicts.Overlap` for each kind and commit in the way.
+        change: what was to be committed, untouched.
+    """
 
     code = "E301"
+
+    def __init__(self, message: str, conflicts: tuple[Any, ...] = (), change: Any = None) -> None:
+        super().__init__(message)
+        self.message, self.conflicts, self.change = message, conflicts, change
+
+    def __reduce__(self) -> tuple[type[CommitConflict], tuple[str, tuple[Any, ...], Any]]:
+        return (type(self), (self.message, self.conflicts, self.change))
 
 
 class CommitUnknown(CommitError):
@@ -163,6 +177,12 @@ class ClockSkew(CommitError):
     """This machine's clock is too far from the store's. Mend the clock, then commit."""
 
     code = "E303"
+
+
+class CommitContended(CommitError):
+    """CAS mode: other commits took the number every time. Nothing was committed; nothing overlapped."""
+
+    code = "E304"
 
 
 class DataError(CrdtcatError):

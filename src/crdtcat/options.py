@@ -13,6 +13,9 @@ BUNDLE_EVERY: Final = 32  # commits per bundle, on average
 GRACE_SECONDS: Final = 600.0  # longer than any listing takes
 MAX_CLOCK_SKEW_SECONDS: Final = 300.0  # S3 itself refuses requests at 15 minutes
 SEGMENT_BYTES: Final = 2**27  # of Arrow content: one PUT each, and several are encoded at once
+RETRIES: Final = 1000  # each lost race is another's commit: with jitter a hundred writers need a few dozen
+BASE_DELAY_SECONDS: Final = 0.01
+MAX_DELAY_SECONDS: Final = 2.0
 SECONDS_MAX: Final = 1e9  # thirty years stand for never, and stay exact in milliseconds
 
 
@@ -34,6 +37,11 @@ class Options(BaseModel):
             core and one that is being filled.
         max_clock_skew_seconds: commits are refused when this machine's clock is further from the store's.
         verify: whether every column read is checked against its BLAKE3 hash.
+        retries: CAS mode: how often a commit moves past others that were faster before it gives up.
+        base_delay: seconds it waits at most after the first time; twice as long after each further one.
+        max_delay: the most it waits.
+        jitter: whether it waits a random part of that, so that writers do not meet again.
+        on_conflict: CAS mode: "fail", "ours", "theirs", or a map from kinds of conflict to these.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -51,6 +59,11 @@ class Options(BaseModel):
         default=MAX_CLOCK_SKEW_SECONDS, gt=0, le=SECONDS_MAX, allow_inf_nan=False
     )
     verify: bool = True
+    retries: int = Field(default=RETRIES, ge=0, le=1_000_000)
+    base_delay: float = Field(default=BASE_DELAY_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
+    max_delay: float = Field(default=MAX_DELAY_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
+    jitter: bool = True
+    on_conflict: str | dict[str, str] | None = None
 
     @model_validator(mode="after")
     def _sizes_rise(self) -> Self:

@@ -11,12 +11,15 @@ Reads are monotonic: a refresh only ever adds versions. A handle reads its own w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.claiming import Chain, commit_claim, elapsed_clock
 from crdtcat.clock import HybridClock, VersionId
+from crdtcat.cold_claims import newest
 from crdtcat.drive import run
 from crdtcat.errors import Corrupt, NotFound
 from crdtcat.format.refs import deleted_name
@@ -93,6 +96,7 @@ class Session:
         self._head: Head | None = None
         self._tree: Tree | None = None
         self.summaries: dict[str, Summary] = {}
+        self.chain = Chain()
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -106,6 +110,7 @@ class Session:
             "_tree",
             "last_fit",
             "summaries",
+            "chain",
         )
         return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 
@@ -127,6 +132,7 @@ class Session:
             Corrupt, UnsupportedFormat, StoreUnavailable: as reading does.
         """
         with self._lock():
+            began = elapsed_clock()
             if self.start is None:
                 self._begin()
             first = Reader(
@@ -144,6 +150,8 @@ class Session:
             self.check_not_dropped([item.name for item in reader.listing])
             self.marked = reader.marked
             self._advance(reader.state)
+            if self.settings.mode == "cas":
+                self.chain.saw(newest(reader.state.log), began)
             return reader
 
     def _begin(self) -> None:
@@ -218,18 +226,22 @@ class Session:
     ) -> Version:
         """Publish one version. `seen` is the head it was made from; a blind commit has none.
 
-        Upkeep has a `writer` of its own: it is no part of history, and so of nobody's count.
+        Upkeep has a `writer` of its own: it is no part of history, and so of nobody's count, and it takes no
+        number in CAS mode. Raises as `crdtcat.writing.writer.Writer.commit` does; in CAS mode as
+        `crdtcat.claiming.commit_claim`.
         """
         self.require_not_dropped()
-        clock = {} if seen is None else _clock(seen)
         whole = {
             **body,
-            **clock,
             "o": OPERATIONS.index(operation),
             "k": key,
             "m": unpack(pack(dict(metadata)), "metadata") if metadata else None,  # as readers will see it
         }
-        id = (writer or self.writer).commit(self.store, whole, puts)
+        if self.settings.mode == "cas" and writer is None:
+            id, number, rebases = commit_claim(self, whole, puts, seen)
+            return replace(_version(id, operation, whole), number=number, rebases=rebases)
+        clock = {} if seen is None else _clock(seen)
+        id = (writer or self.writer).commit(self.store, {**whole, **clock}, puts)
         return _version(id, operation, whole)
 
     def upkeep_writer(self) -> Writer:

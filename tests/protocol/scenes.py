@@ -23,6 +23,7 @@ from crdtcat.protocol import (
     bundle_name,
     bundle_rank,
     is_bundle,
+    is_commit,
     is_version,
     mark_name,
     version_name,
@@ -78,7 +79,7 @@ def reader(name: str = "reader", kind: Any = Reader) -> Actor:
 def bundle_everything(done: Reader[State]) -> Publish | None:
     """One bundle of all there is, in place of all bundles listed."""
     bundles = [item.name for item in done.listing if is_bundle(item.name)]
-    files = [item.name for item in done.listing if is_version(item.name)]
+    files = [item.name for item in done.listing if is_commit(item.name)]
     if len(bundles) + len(files) < 2:
         return None
     rank = 1 + max(map(bundle_rank, bundles), default=0)
@@ -98,7 +99,7 @@ def bundle_versions(done: Reader[State]) -> Publish | None:
 
 def bundle(state: State, replaces: list[str], rank: int) -> tuple[str, bytes]:
     data = encode_bundle(state.log, FOLDER, replaces)
-    return bundle_name(FOLDER, rank, digest(data)), data
+    return bundle_name(FOLDER, rank, digest(data), int(state.log.number.max(initial=0))), data
 
 
 def bundler(name: str = "bundler", plan: Any = bundle_everything, kind: Any = Reader) -> Actor:

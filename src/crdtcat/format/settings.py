@@ -48,7 +48,7 @@ class Settings(BaseModel):
     format: int = FORMAT_NUMBER
     incarnation: int = Field(default=1, ge=1)
     dropped: bool = False
-    mode: Literal["merge"] = "merge"
+    mode: Literal["merge", "cas"] = "merge"
     partition_by: tuple[str, ...] = ()
     time_column: str | None = None
     columns: tuple[ColumnSetting, ...] | None = None

@@ -28,6 +28,7 @@ KEYS: Final[Mapping[str, str]] = {
     "w": "writer",
     "s": "sequence number of the writer, from 1",
     "l": "folder of the log this version belongs to",
+    "#": "number of a claim, from 1; absent in merge mode",
     "o": "operation, an index into OPERATIONS",
     "p": "version id, 36 bytes, whose clock `c` is the difference to",
     "c": "what the writer had seen beyond `p`: map of writer to sequence number; absent in a blind commit",

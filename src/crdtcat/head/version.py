@@ -33,6 +33,7 @@ class Version:
         time_range: least and greatest value of the table's time column in the rows it added, if known.
         stands: false where an earlier version with the same idempotency key counts instead.
         rebases: how often the commit was moved past others. Always 0 in merge mode: nothing is in the way.
+        number: its place in a table in CAS mode, from 1; 0 for versions without one.
     """
 
     id: VersionId
@@ -45,6 +46,7 @@ class Version:
     time_range: tuple[datetime, datetime] | None = None
     stands: bool = True
     rebases: int = 0
+    number: int = 0
 
     @property
     def time(self) -> datetime:
@@ -108,6 +110,7 @@ def version_at(log: Log, index: int, *, stands: bool = True) -> Version:
         key=None if key is None else _text(key, id),
         time_range=time_range(int(log.time_min[index]), int(log.time_max[index])),
         stands=stands,
+        number=int(log.number[index]),
     )
 
 

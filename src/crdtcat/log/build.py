@@ -32,6 +32,7 @@ class LogBuilder:
         self._seen: set[bytes] = set()
         self._ids: list[bytes] = []
         self._operation: list[int] = []
+        self._number: list[int] = []
         self._schema: list[int] = []
         self._time: list[tuple[int, int]] = []
         self._key: list[bytes | None] = []
@@ -85,6 +86,7 @@ class LogBuilder:
             raise Corrupt(name, f"unknown operation {operation}")
         self._ids.append(key)
         self._operation.append(operation)
+        self._number.append(get("#", 0))
         schemas = [self._schema_index(packed, id, name) for packed in get("f", ())]
         self._schema.append(schemas[0] if schemas else int(NONE))
         times = get("r")
@@ -193,6 +195,7 @@ class LogBuilder:
         return Log(
             ids=np.frombuffer(b"".join(self._ids), ID),
             operation=np.array(self._operation, np.uint8),
+            number=np.array(self._number, np.uint64),
             schema=np.array(self._schema, np.uint32),
             time_min=times[:, 0],
             time_max=times[:, 1],

@@ -23,7 +23,9 @@ from crdtcat.format.sections import Array
 from crdtcat.log.log import NONE, Log
 from crdtcat.log.order import SEGMENT_COLUMNS, with_places_in_order, with_values_in_order, without_unused
 
-_VERSION_COLUMNS = ("operation", "schema", "time_min", "time_max", "key", "metadata", "clock", "ops")
+_VERSION_COLUMNS = (
+    "operation", "number", "schema", "time_min", "time_max", "key", "metadata", "clock", "ops",
+)  # fmt: skip
 _CHUNK_COLUMNS = ("hash", "rows", "nbytes", "partition", "chunk_schema", "kind")
 
 

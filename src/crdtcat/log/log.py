@@ -44,6 +44,7 @@ class Log:
     Attributes:
         ids: 36-byte version ids, rising.
         operation: index into `crdtcat.format.version.OPERATIONS`.
+        number: the number a claim took, 0 for versions that took none; numbers rise with ids.
         schema: the first schema of each version, as an index into `schemas`, or NONE.
         time_min, time_max: microseconds since 1970 in the time column, or NO_TIME.
         key, metadata, clock, ops: packed blobs, mostly null.
@@ -62,6 +63,7 @@ class Log:
 
     ids: Array
     operation: Array
+    number: Array
     schema: Array
     time_min: Array
     time_max: Array
@@ -147,6 +149,7 @@ def empty_log() -> Log:
     return Log(
         ids=np.empty(0, ID),
         operation=np.empty(0, np.uint8),
+        number=np.empty(0, np.uint64),
         schema=none,
         time_min=times,
         time_max=times,

@@ -36,6 +36,7 @@ from crdtcat.log.statistics import from_sections, to_sections
 
 _FIXED = {
     "operation": "<u1",
+    "number": "<u8",
     "schema": "<u4",
     "time_min": "<i8",
     "time_max": "<i8",
@@ -137,6 +138,7 @@ def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
         if meta["l"] != folder:
             raise Corrupt(name, f"belongs to {meta['l']}, not to {folder}")
         columns.setdefault("kind", np.zeros(len(columns["rows"]), np.uint8))  # before there were others
+        columns.setdefault("number", np.zeros(len(columns["ids"]), np.uint64))  # before there were claims
         fixed: dict[str, Any] = {title: columns[title] for title in _FIXED}
         listed = [(str(column), str(domain)) for column, domain in meta["statistics"]]
         log = Log(
@@ -168,7 +170,7 @@ def _check(log: Log, name: str) -> None:
     problems = {
         "version columns of different lengths": any(
             len(getattr(log, title)) != versions
-            for title in ("operation", "schema", "time_min", "time_max", *_BLOBS)
+            for title in ("operation", "number", "schema", "time_min", "time_max", *_BLOBS)
         ),
         "chunk columns of different lengths": any(
             len(getattr(log, title)) != chunks

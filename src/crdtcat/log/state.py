@@ -25,7 +25,17 @@ from crdtcat.log.build import LogBuilder
 from crdtcat.log.join import join
 from crdtcat.log.log import ID, Log, empty_log
 from crdtcat.log.serialize import Bundle, decode_bundle
-from crdtcat.protocol.names import bundle_name, bundle_rank, is_bundle, last
+from crdtcat.protocol.names import (
+    bundle_name,
+    bundle_rank,
+    claim_name,
+    claim_number,
+    is_bundle,
+    is_claim,
+    is_version,
+    last,
+    version_name,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +70,8 @@ class State:
         return hash(self._identity)
 
     def missing(self, versions: Sequence[str]) -> Sequence[str]:
-        """Version files not in the log. O(k log n)."""
-        versions = [name for name in versions if name not in self.elsewhere]
-        found = self.log.find(ids_of(versions))
-        return [versions[at] for at in np.flatnonzero(found < 0).tolist()]
+        """Version files not in the log, and claims of numbers not in the log. O(k log n)."""
+        return _without(self.log, [name for name in versions if name not in self.elsewhere])
 
     def unread(self, bundles: Sequence[str]) -> Sequence[str]:
         """Bundles neither joined nor replaced."""
@@ -84,7 +92,12 @@ class State:
                     replaced |= bundle.replaces
                     _require(needs, bundle.log, name)
                     log = join(log, bundle.log)
-                elif not self._add_version(builder, name, data):
+            taken = set(_without(log, [name for name, _ in files if is_claim(name)]))
+            for name, data in files:
+                # A number that a bundle has is taken for ever, whatever stands under its name by now.
+                if is_bundle(name) or (is_claim(name) and name not in taken):
+                    continue
+                if not self._add_version(builder, name, data):
                     elsewhere.add(name)
             fresh = builder.build()
         _require(needs, fresh, self.folder)
@@ -99,7 +112,10 @@ class State:
 
     def _add_version(self, builder: LogBuilder, name: str, data: bytes) -> bool:
         id, body = decode_version(data, name)
-        if last(name) != f"{id}.v":
+        if is_claim(name):
+            if body.get("#") != claim_number(name):
+                raise Corrupt(name, f"holds claim {body.get('#')}: the file was renamed or its name damaged")
+        elif last(name) != f"{id}.v":
             raise Corrupt(name, f"holds version {id}: the file was renamed or its name damaged")
         parts = body.get("t")
         if parts is not None:  # a transaction: one version with a part for each log it touches
@@ -134,21 +150,46 @@ class State:
         return frozenset(gaps)
 
     def covered(self, bundle: tuple[str, bytes], names: Sequence[str]) -> Sequence[str]:
-        """Version files that the bundle holds, by a fresh read of its bytes."""
-        found = self.read(bundle).log.find(ids_of(names))
-        return [names[at] for at in np.flatnonzero(found >= 0).tolist()]
+        """Version files that the bundle holds and claims of numbers it has, by a fresh read of its bytes."""
+        missing = set(_without(self.read(bundle).log, names))
+        return [name for name in names if name not in missing]
 
     def contains(self, bundle: tuple[str, bytes], other: tuple[str, bytes]) -> bool:
         """Whether everything `other` covers is in the bundle."""
         return bool((self.read(bundle).log.find(self.read(other).log.ids) >= 0).all())
 
+    def file_of(self, id: VersionId) -> str:
+        """The file in which a version of this log was committed."""
+        number = int(self.log.number[self.log.index_of(id)])
+        return claim_name(self.folder, number) if number else version_name(self.folder, id)
+
     def read(self, bundle: tuple[str, bytes]) -> Bundle:
         """A bundle, by a fresh read of its bytes. Raises `Corrupt` where another one is under its name."""
         name, data = bundle
         found = decode_bundle(data, self.folder, name)
-        if last(name) != last(bundle_name(self.folder, bundle_rank(name), digest(data))):
+        number = int(found.log.number.max(initial=0))
+        if last(name) != last(bundle_name(self.folder, bundle_rank(name), digest(data), number)):
             raise Corrupt(name, "holds another bundle: the file was renamed or its name damaged")
         return found
+
+
+def _without(log: Log, names: Sequence[str]) -> list[str]:
+    """Those of some commit files whose version, or whose number, the log does not have. O(k log n)."""
+    versions = [name for name in names if not is_claim(name)]
+    found = log.find(ids_of(versions))
+    missing = [versions[at] for at in np.flatnonzero(found < 0).tolist()]
+    claims = [name for name in names if is_claim(name)]
+    if claims:
+        numbers = np.array([claim_number(name) for name in claims], np.uint64)
+        missing += [claims[at] for at in np.flatnonzero(~np.isin(numbers, log.number)).tolist()]
+    return missing
+
+
+def index_of_file(log: Log, name: str) -> int:
+    """Where the version of a commit file is in a log, or -1. O(log n); O(n) for a claim."""
+    if is_claim(name):
+        return int(next(iter(np.flatnonzero(log.number == claim_number(name))), -1))
+    return int(log.find(ids_of([name]))[0]) if is_version(name) else -1
 
 
 def ids_of(names: Sequence[str]) -> Array:

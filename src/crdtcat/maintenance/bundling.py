@@ -90,7 +90,7 @@ def publish_bundle(
     moved = moved_to_segments(log)
     data = encode_bundle(moved.log, session.folder, sorted(replaces))
     rank = 1 + max(map(bundle_rank, taken), default=0)
-    name = bundle_name(session.folder, rank, digest(data))
+    name = bundle_name(session.folder, rank, digest(data), int(log.number.max(initial=0)))
     outcome = run(Publish((*moved.puts, Put(name, data))), session.store).outcome
     if outcome is not Outcome.DONE:
         raise StoreUnavailable(f"{name}: the bundle could not be stored; nothing is lost, try again later")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from crdtcat.cold_claims import write_hint
 from crdtcat.format.sections import Array
 from crdtcat.log import Log, Summary, select
 from crdtcat.maintenance.bundling import (
@@ -56,6 +57,7 @@ def checkpoint(session: Session) -> CheckpointResult:
         waiting[covers[name]] = True
     gone = {name for bundle in taken for name in (bundle, *live[bundle].replaces)}
     result = publish_bundle(session, select(log, waiting), gone & set(names), taken)
+    write_hint(session, log)
     return replace(result, newly_covered=fresh, seconds=time.monotonic() - began)
 
 

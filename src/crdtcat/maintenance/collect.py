@@ -11,7 +11,17 @@ from crdtcat.log import State, Summary
 from crdtcat.log.state import ids_of
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.summaries import summaries_of
-from crdtcat.protocol import Collector, Object, bundle_rank, is_bundle, is_version
+from crdtcat.protocol import (
+    Collector,
+    Object,
+    bundle_number,
+    bundle_rank,
+    claim_number,
+    is_bundle,
+    is_claim,
+    is_commit,
+    is_version,
+)
 from crdtcat.session import Session
 
 
@@ -58,7 +68,7 @@ def collect_log(session: Session) -> CollectResult:
     step = run(Collector(State(session.folder), listing, now_ms, grace_ms, bundles=useful), session.store)
     deleted = set(step.deleted)
     if any(
-        is_version(item.name) and item.name not in deleted and now_ms - item.modified_ms > 2 * grace_ms
+        is_commit(item.name) and item.name not in deleted and now_ms - item.modified_ms > 2 * grace_ms
         for item in listing
     ):
         checkpoint(session)
@@ -78,6 +88,7 @@ def _useful(listing: Sequence[Object], summaries: Mapping[str, Summary], old_ms:
     """
     names = [item.name for item in listing]
     ids = sorted(bytes(row) for row in ids_of([name for name in names if is_version(name)]).view("V36"))
+    least = min((claim_number(name) for name in names if is_claim(name)), default=2**63)
     ranks = [bundle_rank(name) for name in names if is_bundle(name)]
     chosen = []
     for item in listing:
@@ -87,6 +98,7 @@ def _useful(listing: Sequence[Object], summaries: Mapping[str, Summary], old_ms:
         if (
             summary is None
             or any(summary.first <= id <= summary.last for id in ids)
+            or least <= bundle_number(item.name)
             or min(ranks) < bundle_rank(item.name)
         ):
             chosen.append(item.name)

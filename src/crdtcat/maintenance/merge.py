@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crdtcat.errors import NotFound
+from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.head import Conflict
 from crdtcat.log import select
 from crdtcat.maintenance.bundling import publish_bundle
@@ -61,9 +61,14 @@ def merge(target: Session, source: Session) -> MergeResult:
     refresh to list the conflicts. Safe beside any number of readers, writers, bundlers and mergers.
 
     Raises:
+        InvalidArgument: the table is in CAS mode.
         NotFound: the target or the source was dropped or deleted.
         StoreUnavailable: nothing was merged, or nobody knows; merge again, it counts once.
     """
+    if target.settings.mode == "cas":
+        raise InvalidArgument(
+            f"table {target.table!r} is in CAS mode, where history is one line: merge needs merge mode"
+        )
     began = time.monotonic()
     theirs = source.head().log  # first: what reaches the target meanwhile need not be carried
     before = target.head()

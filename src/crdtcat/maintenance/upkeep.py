@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Final
 
 from crdtcat.clock import VersionId
+from crdtcat.cold_claims import write_hint
 from crdtcat.drive import store_now_ms
 from crdtcat.log import State, Summary
 from crdtcat.log.state import ids_of
@@ -31,7 +32,7 @@ from crdtcat.maintenance.bundling import (
 )
 from crdtcat.maintenance.collect import collect_log
 from crdtcat.maintenance.summaries import summaries_of
-from crdtcat.protocol import is_bundle, is_version
+from crdtcat.protocol import bundle_number, claim_number, is_bundle, is_claim, is_version
 from crdtcat.session import Session
 from crdtcat.store import ObjectInfo
 
@@ -68,7 +69,11 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
     listed = list(session.store.list(session.folder))
     session.check_not_dropped([item.name for item in listed])
     summaries = summaries_of(session, [item.name for item in listed if is_bundle(item.name)])
-    block = _block(listed, id, session.options.bundle_every, summaries.values(), store_now_ms(session.store))
+    if session.settings.mode == "cas":
+        block = claims_block(listed)
+    else:
+        now_ms = store_now_ms(session.store)
+        block = _block(listed, id, session.options.bundle_every, summaries.values(), now_ms)
     if len(block) < session.options.bundle_every // 4:
         return CheckpointResult(seconds=time.monotonic() - began)
     live = live_bundles(summaries)
@@ -83,7 +88,23 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
     known = {item.name for item in listed}
     gone = {name for bundle in taken for name in (bundle, *live[bundle].replaces)}
     result = publish_bundle(session, state.log, gone & known, taken)
+    write_hint(session, state.log)
     return replace(result, newly_covered=len(files) - len(taken), seconds=time.monotonic() - began)
+
+
+def claims_block(listed: Sequence[ObjectInfo]) -> list[str]:
+    """Claims to bundle: all above the highest number that a bundle has, without a gap. A number that a bundle
+    has may be under its name again, put there by a writer that slept too long: such a claim is nobody's."""
+    covered = max((bundle_number(item.name) for item in listed), default=0)
+    claims = [item for item in listed if is_claim(item.name) and claim_number(item.name) > covered]
+    block, size = [], 0
+    for place, item in enumerate(claims):
+        first = covered + 1 if covered else claim_number(claims[0].name)
+        if claim_number(item.name) != first + place or size + item.size > INLINE_BYTES_AT_ONCE:
+            break
+        block.append(item.name)
+        size += item.size
+    return block
 
 
 def _block(

@@ -22,10 +22,10 @@ from crdtcat.head.clocks import seen_by
 from crdtcat.head.snapshot import Snapshot, snapshot_id
 from crdtcat.incarnations import MAIN
 from crdtcat.log import Log, State, select
-from crdtcat.log.state import ids_of
+from crdtcat.log.state import ids_of, index_of_file
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.verify_report import Problem
-from crdtcat.protocol import is_bundle, is_version, mark_name, version_name
+from crdtcat.protocol import is_bundle, is_claim, is_commit, is_version, mark_name
 from crdtcat.protocol.names import TRANSACTIONS
 from crdtcat.protocol.reader import PASSES_MAX
 from crdtcat.session import Session
@@ -114,7 +114,8 @@ def _read_files(session: Session, check: LogCheck, tell: Tell) -> dict[str, Data
         listed = [item for folder in (TRANSACTIONS, session.folder) for item in session.store.list(folder)]
         check.listed = [item.name for item in listed]
         session.check_not_dropped(check.listed)
-        todo = [i for i in listed if (is_version(i.name) or is_bundle(i.name)) and i.name not in done]
+        todo = [i for i in listed if (is_commit(i.name) or is_bundle(i.name)) and i.name not in done]
+        todo.sort(key=lambda item: is_claim(item.name))  # bundles first: they tell which claims count
         vanished = False
         for batch in _batches(todo):
             answers = session.store.get_many([(item.name, 0, None) for item in batch])
@@ -171,18 +172,18 @@ def _judge(session: Session, check: LogCheck, damaged: dict[str, DataError]) -> 
     lost_rows = {known.id_at(int(at)): _rows_added(session, int(at)) for at in lost.tolist()}
     for name, error in sorted(damaged.items()):
         rows: int | None = None
-        if is_version(name) and int(log.find(ids_of([name]))[0]) >= 0:
+        if index_of_file(log, name) >= 0:
             rows = 0
-        elif is_version(name) and int(known.find(ids_of([name]))[0]) >= 0:
-            rows = _rows_added(session, int(known.find(ids_of([name]))[0]))
+        elif index_of_file(known, name) >= 0:
+            rows = _rows_added(session, index_of_file(known, name))
         elif name in check.state.replaced or (len(known) and not lost_rows and not check.state.gaps()):
             rows = 0
         check.problems.append(Problem(name, _why(error), rows, None if rows is None else 0))
     missing = {(id.writer, id.seq) for id in lost_rows}
-    named = [id for id in lost_rows if version_name(session.folder, id) not in damaged]
+    named = [id for id in lost_rows if session.state.file_of(id) not in damaged]
     for id in named[:NAMED_MAX]:
         why = "missing: this handle has read it, and neither it nor a bundle with it is there now"
-        check.problems.append(Problem(version_name(session.folder, id), why, lost_rows[id], 0))
+        check.problems.append(Problem(session.state.file_of(id), why, lost_rows[id], 0))
     if len(named) > NAMED_MAX:
         rows = sum(lost_rows[id] for id in named[NAMED_MAX:])
         why = f"{len(named) - NAMED_MAX:,} more versions are missing"

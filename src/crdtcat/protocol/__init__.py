@@ -7,11 +7,24 @@ every interleaving.
 """
 
 from crdtcat.protocol.collector import Collector
-from crdtcat.protocol.names import bundle_name, bundle_rank, is_bundle, is_version, mark_name, version_name
+from crdtcat.protocol.names import (
+    bundle_name,
+    bundle_number,
+    bundle_rank,
+    claim_name,
+    claim_number,
+    is_bundle,
+    is_claim,
+    is_commit,
+    is_version,
+    mark_name,
+    version_name,
+)
 from crdtcat.protocol.publish import Outcome, Publish
 from crdtcat.protocol.reader import Reader
 from crdtcat.protocol.requests import (
     Answer,
+    Created,
     Delete,
     Deleted,
     Get,
@@ -20,6 +33,7 @@ from crdtcat.protocol.requests import (
     ListPage,
     Object,
     Put,
+    PutIfAbsent,
     Request,
     Stored,
 )
@@ -27,6 +41,7 @@ from crdtcat.protocol.requests import (
 __all__ = [
     "Answer",
     "Collector",
+    "Created",
     "Delete",
     "Deleted",
     "Get",
@@ -37,12 +52,18 @@ __all__ = [
     "Outcome",
     "Publish",
     "Put",
+    "PutIfAbsent",
     "Reader",
     "Request",
     "Stored",
     "bundle_name",
+    "bundle_number",
     "bundle_rank",
+    "claim_name",
+    "claim_number",
     "is_bundle",
+    "is_claim",
+    "is_commit",
     "is_version",
     "mark_name",
     "version_name",

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_bundle, is_version
+from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_bundle, is_commit
 from crdtcat.protocol.requests import Answer, Delete, Get, Got, Object, Request
 
 BATCH: Final = 256  # files fetched, joined and deleted at a time: bounds memory
@@ -102,7 +102,7 @@ class Collector(Generic[S]):
         ]
         bundle = self.current
         state = self.state.joined(found)
-        sure = set(state.covered(bundle, [name for name, _ in found if is_version(name)]))
+        sure = set(state.covered(bundle, [name for name, _ in found if is_commit(name)]))
         sure |= {name for name, data in found if is_bundle(name) and state.contains(bundle, (name, data))}
         return replace(self, state=state, doomed=rest, deleting=tuple(sorted(sure)))._next()
 
@@ -119,7 +119,7 @@ class Collector(Generic[S]):
             for item in self.listing
             if item.name not in gone and not item.name.startswith(TRANSACTIONS)
         ]
-        doomed = list(self.state.covered(bundle, [other for other in listed if is_version(other)]))
+        doomed = list(self.state.covered(bundle, [other for other in listed if is_commit(other)]))
         doomed += [other for other in listed if is_bundle(other) and bundle_rank(other) < bundle_rank(name)]
         state = self.state.joined([bundle])  # so that what is deleted is compared with what covers it
         step = replace(self, state=state, bundles=tuple(rest), current=bundle, doomed=tuple(doomed))

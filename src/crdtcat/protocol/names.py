@@ -1,8 +1,9 @@
 """File names of a log, and the order they give a listing.
 
-Version names begin with a hexadecimal digit, bundle names with `z` and their rank: in any listing by name
-versions come first, then bundles by rising rank. A bundle's rank is greater than that of any it replaces.
-So whatever was deleted before a page was read is covered by something on a later page.
+Version names begin with a hexadecimal digit, claims with a decimal one, bundle names with `z` and their
+rank: in any listing by name versions and claims come first, then bundles by rising rank. A bundle's rank is
+greater than that of any it replaces. So whatever was deleted before a page was read is covered by something
+on a later page.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Final
 from crdtcat.clock import VersionId
 
 TRANSACTIONS: Final = "transactions/"
-_BUNDLE = re.compile(r"z([0-9]{8})-[0-9a-f]{32}\.b")
+_BUNDLE = re.compile(r"z([0-9]{8})-[0-9a-f]{32}(?:-([0-9]{16}))?\.b")
+_CLAIM = re.compile(r"[0-9]{16}\.c")
 _VERSION = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{8}-[0-9a-f]{32}\.v")
 
 
@@ -22,9 +24,20 @@ def version_name(folder: str, id: VersionId) -> str:
     return f"{folder}{id}.v"
 
 
-def bundle_name(folder: str, rank: int, hash: bytes) -> str:
-    """The name of a bundle file; `hash` is the digest of the file, 16 bytes."""
-    return f"{folder}z{rank:08d}-{hash.hex()}.b"
+def bundle_name(folder: str, rank: int, hash: bytes, number: int = 0) -> str:
+    """The name of a bundle file; `hash` is the digest of the file, 16 bytes, `number` the highest of a claim
+    in it: that number and all below it are taken, for ever, and every listing says so."""
+    return f"{folder}z{rank:08d}-{hash.hex()}{f'-{number:016d}' if number else ''}.b"
+
+
+def claim_name(folder: str, number: int) -> str:
+    """The name of the claim of a number: whoever creates it has made that commit."""
+    return f"{folder}{number:016d}.c"
+
+
+def hint_name(folder: str) -> str:
+    """The name of the hint: a claim that was there once, to begin a cold search at. Advice, never proof."""
+    return f"{folder}hint"
 
 
 def mark_name(folder: str) -> str:
@@ -43,9 +56,30 @@ def is_version(name: str) -> bool:
     return _VERSION.fullmatch(last(name)) is not None
 
 
+def is_claim(name: str) -> bool:
+    """Whether a name is a claim's."""
+    return _CLAIM.fullmatch(last(name)) is not None
+
+
+def claim_number(name: str) -> int:
+    """The number in a claim's name."""
+    return int(last(name)[:16])
+
+
+def is_commit(name: str) -> bool:
+    """Whether a name is of a file that holds one commit: a version or a claim."""
+    return is_version(name) or is_claim(name)
+
+
 def is_bundle(name: str) -> bool:
     """Whether a name is a bundle file's."""
     return _BUNDLE.fullmatch(last(name)) is not None
+
+
+def bundle_number(name: str) -> int:
+    """The highest number of a claim in a bundle, 0 where there is none."""
+    match = _BUNDLE.fullmatch(last(name))
+    return 0 if match is None else int(match[2] or 0)
 
 
 def bundle_rank(name: str) -> int:

@@ -17,7 +17,9 @@ Three things send it back to listing, each bounded by `passes`:
 - a listed file that is gone when fetched (collected in the meantime): list again, never skip;
 - a version that names another, by its writer's count or in its clock, which the state does not have: its
   page was read before it was stored. Seen again in a listing that began after, it is damage: `Corrupt`;
-- on a store that lists in no order, a pass longer than half the grace period.
+- on a store that lists in no order, a pass longer than half the grace period;
+- claims fetched later than that: their numbers may have been collected since they were listed, and their
+  names may hold something else, that nobody may read.
 
 Bundles are fetched from the highest rank down, because a bundle names those it replaces: what is replaced is
 never fetched.
@@ -30,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from crdtcat.errors import Corrupt, StoreUnavailable
-from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_bundle, is_version, mark_name
+from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_bundle, is_claim, is_commit, mark_name
 from crdtcat.protocol.requests import Answer, Get, Got, Listed, ListPage, Object, Request
 
 PASSES_MAX: Final = 16  # a collector would have to outrun every one of them
@@ -122,7 +124,7 @@ class Reader(Generic[S]):
         vanished = False
         for name, answer in zip(self.fetching, answers, strict=True):
             assert isinstance(answer, Got)
-            if answer.data is None:
+            if answer.data is None or (is_claim(name) and self._is_late(answer.now_ms)):
                 vanished = True
             else:
                 found.append((name, answer.data))
@@ -130,6 +132,9 @@ class Reader(Generic[S]):
         if vanished:
             return step._again()
         return step._more() if step.pending else step._fetch()
+
+    def _is_late(self, now_ms: int) -> bool:
+        return self.began_ms is not None and 2 * (now_ms - self.began_ms) > self.grace_ms
 
     def _listed(self, page: Listed) -> Reader[S]:
         began = self.began_ms if self.began_ms is not None else page.now_ms
@@ -141,7 +146,7 @@ class Reader(Generic[S]):
         if not self.marked and any(item.name == mark_name(self.folder) for item in step.listing):
             return replace(self, marked=True, listing=(), prefix=FIRST, after="", began_ms=None)
         step = replace(step, prefix="", after="")
-        if not self.ordered and 2 * (page.now_ms - began) > self.grace_ms:
+        if not self.ordered and step._is_late(page.now_ms):
             return step._again()
         return step._fetch()
 
@@ -151,7 +156,7 @@ class Reader(Generic[S]):
         if bundles:
             top = max(bundle_rank(name) for name in bundles)
             return replace(self, fetching=tuple(name for name in bundles if bundle_rank(name) == top))
-        versions = self.state.missing([name for name in names if is_version(name)])
+        versions = self.state.missing([name for name in names if is_commit(name)])
         if versions:
             return replace(self, pending=tuple(versions))._more()
         gaps = self.state.gaps()

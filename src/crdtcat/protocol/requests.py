@@ -31,6 +31,14 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
+class PutIfAbsent:
+    """Store an object unless one of that name is there: of any number who try, one wins."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     """Delete objects; names that are gone already are no error."""
 
@@ -57,9 +65,10 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """An object's bytes, or `None` where there is no such object."""
+    """An object's bytes, or `None` where there is no such object; `now_ms` is the store's clock."""
 
     data: bytes | None
+    now_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +79,21 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class Created:
+    """Whether the object was created. False: one of that name is there, which may be this caller's own, from
+    a try whose answer was lost. `clear=False`: it may or may not be stored."""
+
+    created: bool
+    clear: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     """The names are gone."""
 
 
-Request = ListPage | Get | Put | Delete
-Answer = Listed | Got | Stored | Deleted
+Request = ListPage | Get | Put | PutIfAbsent | Delete
+Answer = Listed | Got | Stored | Created | Deleted
 
 
 class Step(Protocol):

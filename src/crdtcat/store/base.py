@@ -115,28 +115,35 @@ class Store(ABC):
         bring *equal* bytes all win; put something unique inside where that matters. Raises `StoreUnavailable`
         (the object may or may not have been stored), `AccessDenied`, `CapabilityMissing`.
         """
-        naming.check_name(name)
         data = _plain(data)
         for failures in range(1, self._retry.attempts + 1):
-            try:
-                self._attempt("put", name, lambda: self._put_if_absent(name, data))
-            except NameTaken:
-                try:
-                    return self.get(name, 0, len(data) + 1) == data
-                except Missing:  # deleted since, or refused because of another creation still under way
-                    self._pause(self._retry.pause_seconds(failures))
-            else:
-                self.requests.add(bytes_out=len(data))
+            if self.create(name, data):
                 return True
+            try:
+                return self.get(name, 0, len(data) + 1) == data
+            except Missing:  # deleted since, or refused because of another creation still under way
+                self._pause(self._retry.pause_seconds(failures))
         raise StoreUnavailable(
             f"creating {name!r} in {self.url} was refused {self._retry.attempts} times as if the name were "
             "taken, yet nothing is there to be read; try again later"
         )
 
-    def get(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """The bytes of an object from `start` to before `stop`, cut off at its end. One GET.
+    def create(self, name: str, data: Data) -> bool:
+        """As `put_if_absent`, without looking at what is there: one PUT. False may be this caller's own
+        success, whose answer was lost: for callers who look in any case."""
+        naming.check_name(name)
+        data = _plain(data)
+        try:
+            self._attempt("put", name, lambda: self._put_if_absent(name, data))
+        except NameTaken:
+            return False
+        self.requests.add(bytes_out=len(data))
+        return True
 
-        Raises `Missing`, `StoreUnavailable`, `AccessDenied`. An empty range costs no request.
+    def get(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
+        """The bytes from `start` to before `stop`, cut off at the end. One GET; none for an empty range.
+
+        Raises `Missing`, `StoreUnavailable`, `AccessDenied`.
         """
         _check_range((name, start, stop))
         if start == stop:

@@ -24,7 +24,7 @@ from crdtcat.scan import Scan
 from crdtcat.store import Store
 
 _ARRAYS = (
-    "ids", "operation", "schema", "time_min", "time_max", "chunk_start", "hash", "rows", "nbytes",
+    "ids", "operation", "number", "schema", "time_min", "time_max", "chunk_start", "hash", "rows", "nbytes",
     "partition", "chunk_schema", "place_chunk", "place_segment", "place_group", "segment_name",
     "segment_size", "segment_digest", "segment_footer",
 )  # fmt: skip
@@ -108,6 +108,7 @@ def check_read(state: State, must: AbstractSet[str], objects: AbstractSet[str], 
     found = {str(state.log.id_at(at)) for at in range(len(state.log))}
     check_acknowledged(state, found, must, who)
     assert not state.gaps(), f"{who} holds a version without those before it"
+    check_claims(state.log, who)
     names = state.log.segment_name.tobytes()
     titles = [names[at : at + 24] for at in range(0, len(names), 24)]
     for chunk in range(state.log.chunk_count):
@@ -117,6 +118,13 @@ def check_read(state: State, must: AbstractSet[str], objects: AbstractSet[str], 
         stored = any(segment_name(titles[at][:16], titles[at][16:]) in objects for at in places)
         inlined = (id.to_bytes(), ordinal) in state.log.inline
         assert stored or inlined, f"{who} shows version {id}, whose rows are nowhere"
+
+
+def check_claims(log: Log, who: str) -> None:
+    """History is one line: every number once, none left out, and ids that rise with them."""
+    numbers = log.number[log.number > 0].tolist()
+    assert numbers == sorted(set(numbers)), f"{who} sees claims out of order: {numbers}"
+    assert not numbers or numbers[-1] - numbers[0] == len(numbers) - 1, f"{who} misses a claim: {numbers}"
 
 
 def check_acknowledged(state: State, found: AbstractSet[str], must: AbstractSet[str], who: str) -> None:

@@ -1,8 +1,9 @@
 """The scheduler's store: what can become of a request, as values.
 
-Objects are a set of names; what a name stands for never changes, so the bytes are kept once. Pages hold one
-or two names, deletions go one name at a time, and a PUT may be stored, lost, stored with a lost answer, or
-stored later.
+Objects are a set of names; what a name stands for never changes, so the bytes are kept once. The exception is
+what is created exclusively: who wins decides what the name stands for, so such an object is in the set as its
+name, a zero and a digest of its bytes. Pages hold one or two names, deletions go one name at a time, and a
+PUT may be stored, lost, stored with a lost answer, or stored later.
 """
 
 from __future__ import annotations
@@ -10,7 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from crdtcat.protocol import Delete, Deleted, Get, Got, Listed, ListPage, Object, Put, Request, Stored
+from blake3 import blake3
+
+from crdtcat.protocol import (
+    Created,
+    Delete,
+    Deleted,
+    Get,
+    Got,
+    Listed,
+    ListPage,
+    Object,
+    Put,
+    PutIfAbsent,
+    Request,
+    Stored,
+)
 
 
 class Deleting(NamedTuple):
@@ -52,30 +68,56 @@ class ScheduledStore:
                 names = ", ".join(item.name for item in page.objects) or "nothing"
                 yield Effect(f"lists {names}", page)
             case Get(name):
-                data = self.data[name] if name in objects else None
+                held = _held(objects, name)
+                data = None if held is None else self.data[held]
                 yield Effect(f"gets {name}{'' if data else ', which is gone'}", Got(data))
             case Put(name, data):
                 if self.data.setdefault(name, bytes(data)) != data:
                     raise AssertionError(f"two different objects of one name: {name}")
                 yield from _puts(name, faults=faults)
+            case PutIfAbsent(name, data):
+                key = f"{name}\0{blake3(data).hexdigest(length=8)}"
+                self.data.setdefault(key, data)
+                yield from _creations(key, _held(objects, name), faults=faults)
             case Delete(names):
                 left = names if before is None else before.left
                 for name in left:
                     rest = tuple(other for other in left if other != name)
                     answer = Deleting(rest) if rest else Deleted()
-                    yield Effect(f"deletes {name}", answer, removed=frozenset({name}))
+                    yield Effect(f"deletes {name}", answer, removed=frozenset({_held(objects, name) or name}))
 
     def _page(self, objects: frozenset[str], want: ListPage) -> Listed:
         key = (objects, want)
         if key not in self._pages:
-            names = sorted(
-                name
-                for name in objects
-                if name.startswith(want.prefix) and name > want.after and "/" not in name[len(want.prefix) :]
+            keys = sorted(
+                key
+                for key in objects
+                if key.startswith(want.prefix)
+                and key.split("\0")[0] > want.after
+                and "/" not in key[len(want.prefix) :]
             )
-            listed = tuple(Object(name, len(self.data[name])) for name in names[: self.page])
-            self._pages[key] = Listed(listed, listed[-1].name if len(names) > self.page else None)
+            listed = tuple(Object(name.split("\0")[0], len(self.data[name])) for name in keys[: self.page])
+            self._pages[key] = Listed(listed, listed[-1].name if len(keys) > self.page else None)
         return self._pages[key]
+
+
+def _held(objects: frozenset[str], name: str) -> str | None:
+    """The object of that name."""
+    if name in objects:
+        return name
+    return next((key for key in objects if key.startswith(f"{name}\0")), None)
+
+
+def _creations(key: str, there: str | None, *, faults: bool) -> Iterator[Effect]:
+    this, name = frozenset({key}), key.split("\0", maxsplit=1)[0]
+    if there is not None:
+        yield Effect(f"finds {name} taken", Created(created=False))
+        return
+    yield Effect(f"creates {name}", Created(created=True), added=this)
+    if faults:
+        unclear = Created(created=False, clear=False)
+        yield Effect(f"creates {name}, and the answer is lost", unclear, added=this, faults=1)
+        yield Effect(f"fails to create {name}", unclear, faults=1)
 
 
 def _puts(name: str, *, faults: bool) -> Iterator[Effect]:

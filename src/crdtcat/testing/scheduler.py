@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from crdtcat.errors import CrdtcatError
 from crdtcat.log import State
@@ -35,6 +35,16 @@ from crdtcat.testing.scheduled_store import Deleting, Effect, ScheduledStore
 Stage = Callable[[Any], Any]
 """From a finished step to the next one, or to `None`: nothing more to do."""
 _H = TypeVar("_H", bound=Hashable)
+
+
+@runtime_checkable
+class Acknowledging(Protocol):
+    """A step that tells by itself which versions it has acknowledged."""
+
+    @property
+    def acknowledges(self) -> tuple[str, ...]:
+        """Names of versions, as if each were in a version file of its own."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -231,6 +241,9 @@ class _Explorer:
         return _Place(stage, number, (self.unanswered,) * len(step.wants))
 
     def _acknowledged(self, world: _World, before: Any, after: Any) -> _World:
+        if isinstance(after, Acknowledging):
+            names = self.sets[world.acknowledged] | frozenset(after.acknowledges)
+            return world._replace(acknowledged=self.sets.of(names))
         if not isinstance(after, Publish) or after.outcome is not Outcome.DONE:
             return world
         name = before.puts[-1].name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -10,13 +11,24 @@ import pyarrow.types as pt
 from crdtcat.chunks.ingest import check_schema
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.types import encode_type
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import CapabilityMissing, InvalidArgument
 from crdtcat.format.settings import ColumnSetting, Settings
 from crdtcat.names import validate_column_name
+from crdtcat.store import Store
+
+MODES: Final = ("merge", "cas")
 
 
-def new_settings(schema: pa.Schema | None, partition_by: Sequence[str], time_column: str | None) -> Settings:
+def new_settings(
+    schema: pa.Schema | None, partition_by: Sequence[str], time_column: str | None, mode: str
+) -> Settings:
     """The settings of a table that is to be created. Raises `UserError` for what is not allowed."""
+    if mode not in MODES:
+        raise InvalidArgument(f"mode={mode!r}: a table is in one of {', '.join(map(repr, MODES))}")
+    return _settings(schema, partition_by, time_column).model_copy(update={"mode": mode})
+
+
+def _settings(schema: pa.Schema | None, partition_by: Sequence[str], time_column: str | None) -> Settings:
     if isinstance(partition_by, str):
         raise InvalidArgument(f"partition_by={partition_by!r}: pass a list")
     partitioning = parse_partitioning(partition_by)
@@ -40,6 +52,19 @@ def new_settings(schema: pa.Schema | None, partition_by: Sequence[str], time_col
             for item in schema
         ),
     )
+
+
+def require_exclusion(store: Store, table: str) -> None:
+    """CAS mode rests on exclusive creation. A few requests on stores that must be tried, once.
+
+    Raises:
+        CapabilityMissing: the store does not have it.
+    """
+    if not store.can_create_exclusively:
+        raise CapabilityMissing(
+            f"table {table!r} is in CAS mode, and {store.url} cannot create an object exclusively: two "
+            "writers could make one commit. Use merge mode, which needs nothing of the kind, or another store"
+        )
 
 
 def _check_time_column(schema: pa.Schema, name: str) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from crdtcat.clock import HybridClock, VersionId
@@ -20,6 +21,29 @@ from crdtcat.format.version import encode_version
 from crdtcat.locks import ForkSafeLock
 from crdtcat.protocol import Outcome, Publish, Put, version_name
 from crdtcat.store import Store
+
+
+class Slot:
+    """A sequence number held for one commit: in doubt from its first request until it is settled."""
+
+    def __init__(self, owner: Writer) -> None:
+        self._owner = owner
+        self.writer, self.seq = owner.id, owner.seq + 1
+
+    def in_doubt(self) -> None:
+        """A request was made under this number, and its outcome is not known."""
+        self._owner._in_doubt = True
+
+    def settle(self, *, used: bool) -> None:
+        """The outcome is known: the number was used, or nothing was stored under it."""
+        self._owner._in_doubt = False
+        if used:
+            self._owner.seq = self.seq
+
+    def renewed(self) -> Slot:
+        """Another identity's first number: something that nobody will read was stored under this one."""
+        self._owner._renew()
+        return Slot(self._owner)
 
 
 class Writer:
@@ -70,6 +94,18 @@ class Writer:
             self._in_doubt = False
         return id
 
+    @contextmanager
+    def reserved(self, store: Store) -> Iterator[Slot]:
+        """This writer's next sequence number, for one commit whose outcome the caller settles.
+
+        Other commits of this writer wait. Raises `ClockSkew`.
+        """
+        self._check_clock(store)
+        with self._lock():
+            if self._in_doubt or self._process != os.getpid():
+                self._renew()
+            yield Slot(self)
+
     def _check_clock(self, store: Store) -> None:
         skew = store.skew_ms()
         if skew is not None and abs(skew) > self._max_skew_ms:
@@ -82,16 +118,22 @@ class Writer:
 
 def _publish(put: Put, key: str | None, store: Store) -> None:
     """Store a version. Raises `CommitUnknown` for whatever is not a clear answer."""
-    advice = (
-        "look for it in history() before you repeat it: without an idempotency key it could count twice"
-        if key is None
-        else f"repeat it with the same idempotency key, {key!r}: it counts once"
-    )
     try:
         if run(Publish((put,)), store).outcome is Outcome.DONE:
             return
     except (AccessDenied, CapabilityMissing):  # refused, and so not stored
         raise
     except Exception as error:
-        raise CommitUnknown(f"{put.name}: storing it failed ({error}); it may be there: {advice}") from error
-    raise CommitUnknown(f"{put.name}: the store gave no clear answer; the commit may stand: {advice}")
+        raise CommitUnknown(
+            f"{put.name}: storing it failed ({error}); it may be there: {advice(key)}"
+        ) from error
+    raise CommitUnknown(f"{put.name}: the store gave no clear answer; the commit may stand: {advice(key)}")
+
+
+def advice(key: str | None) -> str:
+    """What to do about a commit that may or may not stand."""
+    if key is None:
+        return (
+            "look for it in history() before you repeat it: without an idempotency key it could count twice"
+        )
+    return f"repeat it with the same idempotency key, {key!r}: it counts once"

@@ -1,0 +1,88 @@
+"""Where a log in CAS mode stands, without reading it: the newest claim, from the hint and one listing.
+
+The hint names a claim that was there once. One LIST from there on shows whether it still is, what came after
+it, and, in the names of bundles, up to which number everything is taken. One GET more brings the newest
+one's id. A hint that leads nowhere is passed over: it is advice, never proof, and then the log is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crdtcat.clock import VersionId
+from crdtcat.errors import DataError
+from crdtcat.format.frame import FORMAT_NUMBER
+from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.format.version import decode_version
+from crdtcat.log import Log
+from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
+from crdtcat.protocol.claimer import Parent
+from crdtcat.protocol.names import hint_name
+
+if TYPE_CHECKING:
+    from crdtcat.session import Session
+
+
+def newest(log: Log) -> Parent:
+    """The newest claim in a log. O(n)."""
+    if not len(log) or not log.number.any():
+        return Parent()
+    at = int(np.argmax(log.number))
+    return Parent(int(log.number[at]), log.id_at(at))
+
+
+def newest_by_hint(session: Session) -> Parent | None:
+    """The newest claim, if the hint leads to it. One GET, one LIST page per 1,000 files after the hint, and
+    one GET more where it is not the newest itself."""
+    store, folder = session.store, session.folder
+    (data,) = store.get_many([(hint_name(folder), 0, None)])
+    hint = None if data is None else _decoded(data, hint_name(folder))
+    if hint is None:
+        return None
+    names = listed_after(session, claim_name(folder, hint.number - 1))
+    numbers = [claim_number(name) for name in names if is_claim(name)]
+    taken = max(map(bundle_number, names), default=0)
+    if taken == hint.number and set(numbers) <= {taken}:
+        return hint  # whatever is under its name by now: the log has it, and nothing above
+    if numbers != list(range(hint.number, hint.number + len(numbers))) or not numbers or numbers[-1] <= taken:
+        return None
+    if len(numbers) == 1:
+        return hint
+    name = claim_name(folder, numbers[-1])
+    (data,) = store.get_many([(name, 0, None)])
+    return None if data is None else Parent(numbers[-1], decode_version(data, name)[0])
+
+
+def listed_after(session: Session, after: str) -> list[str]:
+    """Names in a log's folder after one. One LIST page per 1,000."""
+    names: list[str] = []
+    place: str | None = after
+    while place is not None:
+        page = session.store.list_page(session.folder, place)
+        names += [item.name for item in page.objects]
+        place = page.after
+    return names
+
+
+def taken_numbers(session: Session) -> int:
+    """Up to which number everything is in bundles. One LIST page per 1,000 bundles."""
+    return max(map(bundle_number, listed_after(session, f"{session.folder}z")), default=0)
+
+
+def write_hint(session: Session, log: Log) -> None:
+    """Leave advice for whoever starts cold: the newest claim of a log. One PUT; none without claims."""
+    parent = newest(log)
+    if parent.id is not None:
+        content = {"format": FORMAT_NUMBER, "number": parent.number, "id": str(parent.id)}
+        session.store.put(hint_name(session.folder), seal_json(content))
+
+
+def _decoded(data: bytes, name: str) -> Parent | None:
+    try:
+        content = unseal_json(data, name)
+        number, id = int(content["number"]), VersionId.parse(content["id"])
+    except (DataError, KeyError, TypeError, ValueError):
+        return None
+    return Parent(number, id) if number > 0 else None

@@ -1,0 +1,183 @@
+"""Resolvers: what is to be done about a conflict, and the change as it then is.
+
+A policy is an answer for every kind: `"fail"`, `"ours"`, `"theirs"`, or a map from kinds to these. A kind
+that is not named has its default. An answer that a kind does not allow is refused when the policy is made,
+not when the conflict comes. Patching never changes the caller's change: it makes another. Pure; no data is
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from crdtcat.clock import VersionId
+from crdtcat.conflicts.detect import Overlap
+from crdtcat.conflicts.kinds import Answer, Kind
+from crdtcat.conflicts.write_set import Numbering, WriteSet
+from crdtcat.errors import InvalidArgument
+from crdtcat.format.ops import Ops
+from crdtcat.format.row_ids import KeyedTag, RowIds, Tags
+from crdtcat.intervals import RowSet
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is to be done about each kind; kinds not named have their default."""
+
+    answers: Mapping[Kind, Answer] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: object) -> Policy:
+        """A policy from what a caller passes: `None`, one answer, or a map from kinds to answers.
+
+        One answer goes for every kind that allows it. Raises `InvalidArgument` naming what is wrong.
+        """
+        if given is None:
+            return cls()
+        if isinstance(given, Policy):
+            return given
+        if isinstance(given, str | Answer):
+            answer = _answer(given)
+            return cls(
+                {
+                    kind: answer
+                    for kind in Kind
+                    if answer in kind.rule.allowed and kind.rule.default is not Answer.BOTH
+                }
+            )
+        if not isinstance(given, Mapping):
+            raise InvalidArgument(f"on_conflict={given!r}: pass 'fail', 'ours', 'theirs', or a map of kinds")
+        return cls({_kind(kind): _allowed(_kind(kind), _answer(answer)) for kind, answer in given.items()})
+
+    def answer(self, overlap: Overlap) -> Answer:
+        """What is to be done about one conflict."""
+        return self.answers.get(overlap.kind, overlap.kind.rule.default)
+
+
+def _answer(given: object) -> Answer:
+    try:
+        return Answer(given)
+    except ValueError as error:
+        raise InvalidArgument(f"on_conflict: {given!r} is none of 'fail', 'ours', 'theirs'") from error
+
+
+def _kind(given: object) -> Kind:
+    try:
+        return Kind(given)
+    except ValueError as error:
+        known = ", ".join(kind.value for kind in Kind)
+        raise InvalidArgument(f"on_conflict: there is no kind {given!r}; there are {known}") from error
+
+
+def _allowed(kind: Kind, answer: Answer) -> Answer:
+    if answer not in kind.rule.allowed:
+        may = ", ".join(sorted(item.value for item in kind.rule.allowed))
+        raise InvalidArgument(f"on_conflict: {kind.value!r} cannot be answered {answer.value!r}, only {may}")
+    return answer
+
+
+def settled(
+    body: Mapping[str, Any], mine: WriteSet, conflicts: Sequence[Overlap], policy: Policy
+) -> dict[str, Any] | None:
+    """The body of a version with every conflict settled as the policy says; `None` where one cannot be."""
+    ops = mine.ops
+    for overlap in conflicts:
+        patched = _patched(ops, mine, overlap, policy.answer(overlap))
+        if patched is None:
+            return None
+        ops = patched
+    return {**body, "x": ops.encode()}
+
+
+def _patched(ops: Ops, mine: WriteSet, overlap: Overlap, answer: Answer) -> Ops | None:
+    patched: Ops | None = ops  # mine comes later: as it is, it prevails, or has no effect on what is gone
+    match overlap.kind, answer:
+        case _, Answer.FAIL:
+            patched = None
+        case Kind.OVERWRITE_APPEND, Answer.OURS:
+            patched = _removing(ops, overlap)
+        case Kind.COLUMN_COLUMN, _:
+            patched = _column(ops, mine, overlap, answer)
+        case Kind.PROPERTY_PROPERTY, Answer.THEIRS:
+            left = {name: value for name, value in ops.properties.items() if name not in overlap.properties}
+            patched = replace(ops, properties=left)
+        case Kind.DROP_WRITE, Answer.THEIRS:
+            drops = tuple(item for item in ops.drops if item.name not in overlap.columns)
+            patched = replace(ops, drops=drops)
+        case Kind.DELETE_UPDATE, Answer.THEIRS:
+            patched = _without_deletes(ops, mine, overlap)
+    return patched
+
+
+def _removing(ops: Ops, overlap: Overlap) -> Ops:
+    """Mine overwrites what theirs added, too."""
+    plain = [tag for tag in overlap.tags if isinstance(tag[0], bytes)]
+    keyed = [KeyedTag(*tag) for tag in overlap.tags if isinstance(tag[0], str)]
+    ids = np.array([tag[0] for tag in plain], ops.removed_versions.dtype)
+    ordinals = np.array([tag[1] for tag in plain], np.uint32)
+    return replace(
+        ops,
+        removed_versions=np.concatenate((ops.removed_versions, ids)),
+        removed_ordinals=np.concatenate((ops.removed_ordinals, ordinals)),
+        removed_keyed=(*ops.removed_keyed, *keyed),
+    )
+
+
+def _column(ops: Ops, mine: WriteSet, overlap: Overlap, answer: Answer) -> Ops | None:
+    names = set(overlap.columns)
+    if answer is Answer.THEIRS:
+        left = tuple(item for item in ops.definitions if not {item.name, item.column.name} & names)
+        if len(left) < len(ops.definitions) and mine.added:
+            return None  # rows of mine are of the column that would no longer be defined
+        drops = tuple(item for item in ops.drops if item.name not in names)
+        return replace(ops, definitions=left, drops=drops)
+    replaced = dict(overlap.definitions)
+    return replace(
+        ops,
+        definitions=tuple(
+            replace(item, replaces=(*item.replaces, replaced[item.column]))
+            if item.column in replaced
+            else item
+            for item in ops.definitions
+        ),
+    )
+
+
+def _without_deletes(ops: Ops, mine: WriteSet, overlap: Overlap) -> Ops:
+    """Mine deletes all but the rows that theirs updated: row by row, also where it removed whole chunks."""
+    numbers = Numbering(overlap.tags)
+    gone = [numbers.rows(ids) for ids in (ops.rows.deletes, mine.removed) if ids is not None]
+    left = RowSet().union(*gone) - overlap.rows
+    none = Ops()
+    return replace(
+        ops,
+        rows=replace(ops.rows, deletes=row_ids(left, numbers) if len(left) else None),
+        removed_versions=none.removed_versions,
+        removed_ordinals=none.removed_ordinals,
+        removed_keyed=(),
+    )
+
+
+def row_ids(rows: RowSet, numbers: Numbering) -> RowIds:
+    """A set of intervals by tag number as row ids."""
+    used, tag = np.unique(rows.groups, return_inverse=True)
+    tags = [numbers.tags[at] for at in used.tolist()]
+    plain = [at for at, item in enumerate(tags) if isinstance(item[0], bytes)]
+    keyed = [at for at, item in enumerate(tags) if isinstance(item[0], str)]
+    place = np.empty(len(tags), np.uint32)
+    place[plain + keyed] = np.arange(len(tags), dtype=np.uint32)
+    versions = np.array([tags[at][0] for at in plain], f"S{len(VersionId(0, 0, 0, bytes(16)).to_bytes())}")
+    return RowIds(
+        Tags(
+            versions,
+            np.array([tags[at][1] for at in plain], np.uint32),
+            tuple(KeyedTag(*tags[at]) for at in keyed),
+        ),
+        place[tag],
+        rows.starts.astype(np.uint32),
+        rows.stops.astype(np.uint32),
+    )

@@ -1,0 +1,139 @@
+"""What one version writes, from its own delta: rows, cells, partitions, columns, properties. No data is read.
+
+Rows are intervals by tag. A tag becomes a group number by a `Numbering` that both sides share, so that
+comparing two write sets is comparing two `RowSet`s. Pure; no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from crdtcat.clock import VersionId
+from crdtcat.format.kinds import ROWS
+from crdtcat.format.ops import ColumnId, DefinitionId, Ops, decode_ops
+from crdtcat.format.row_ids import RowIds, Tags, whole_chunks
+from crdtcat.format.schema_code import StoredField, decode_schema
+from crdtcat.format.version import OPERATIONS
+from crdtcat.intervals import RowSet
+from crdtcat.log.log import NONE, Log
+
+Tag = tuple[bytes, int] | tuple[str, bytes, int]
+
+
+class Numbering:
+    """Numbers for tags: equal tags get equal numbers, in order of first sight."""
+
+    def __init__(self, tags: Iterable[Tag] = ()) -> None:
+        self.tags: list[Tag] = list(tags)
+        self._numbers: dict[Tag, int] = {tag: number for number, tag in enumerate(self.tags)}
+
+    def _of(self, tag: Tag) -> int:
+        number = self._numbers.setdefault(tag, len(self.tags))
+        if number == len(self.tags):
+            self.tags.append(tag)
+        return number
+
+    def rows(self, ids: RowIds) -> RowSet:
+        """Row ids as a set of intervals by tag number. O(tags) in Python, intervals in arrays."""
+        tags = ids.tags
+        plain = zip(tags.versions.view("V36").tolist(), tags.ordinals.tolist(), strict=True)
+        numbers = [self._of((bytes(version), int(ordinal))) for version, ordinal in plain]
+        numbers += [self._of((tag.key, tag.hash, tag.ordinal)) for tag in tags.keyed]
+        return RowSet(
+            np.array(numbers, np.int64)[ids.tag], ids.start.astype(np.int64), ids.stop.astype(np.int64)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """New values for some columns of some rows."""
+
+    columns: frozenset[ColumnId]
+    rows: RowIds
+
+
+@dataclass(frozen=True, eq=False)
+class WriteSet:
+    """What a version writes.
+
+    Attributes:
+        id: the version.
+        number: its claim's number, 0 for one that is not committed.
+        operation: "append", "overwrite", ...
+        ops: its decoded ops.
+        added: partitions it adds rows to, packed; `None` stands for an unpartitioned table.
+        chunks: tags of the chunks it adds rows in, each with its partition.
+        deleted: rows it deletes one by one.
+        removed: chunks it removes whole.
+        cells: cells it sets.
+        columns: columns it defines or drops.
+        names: display names it defines.
+        uses: columns that it stores values for.
+        definitions: the definitions it makes, by column.
+    """
+
+    id: VersionId
+    number: int
+    operation: str
+    ops: Ops
+    added: frozenset[bytes | None]
+    chunks: tuple[tuple[Tag, bytes | None], ...]
+    deleted: RowIds | None
+    removed: RowIds | None
+    cells: tuple[Cells, ...]
+    columns: frozenset[ColumnId]
+    names: frozenset[str]
+    uses: frozenset[ColumnId]
+    definitions: tuple[tuple[ColumnId, DefinitionId], ...]
+
+
+def write_set(log: Log, index: int) -> WriteSet:
+    """What the version at one index of a log writes. O(its chunks and ops)."""
+    id = log.id_at(index)
+    blob = log.ops[index].as_py()
+    ops = Ops() if blob is None else decode_ops(blob, id, str(id))
+    first, last = int(log.chunk_start[index]), int(log.chunk_start[index + 1])
+    chunks = np.arange(first, last)
+    rows = chunks[log.kind[chunks] == ROWS]
+    fields = {
+        int(schema): decode_schema(log.schemas[schema], str(id))
+        for schema in np.unique(log.chunk_schema[chunks])
+    }
+    removed = Tags(ops.removed_versions, ops.removed_ordinals, ops.removed_keyed)
+    return WriteSet(
+        id=id,
+        number=int(log.number[index]),
+        operation=OPERATIONS[int(log.operation[index])],
+        ops=ops,
+        added=frozenset(_partition(log, int(chunk)) for chunk in rows),
+        chunks=tuple((_tag(log, index, int(chunk) - first), _partition(log, int(chunk))) for chunk in rows),
+        deleted=ops.rows.deletes,
+        removed=whole_chunks(removed) if len(removed) else None,
+        cells=tuple(
+            Cells(_columns(fields[int(log.chunk_schema[first + overlay.ordinal])]), overlay.rows)
+            for overlay in ops.rows.overlays
+        ),
+        columns=frozenset(item.column for item in ops.definitions) | frozenset(ops.drops),
+        names=frozenset(item.name for item in ops.definitions),
+        uses=frozenset(column for each in fields.values() for column in _columns(each)),
+        definitions=tuple((item.column, DefinitionId(id, at)) for at, item in enumerate(ops.definitions)),
+    )
+
+
+def _tag(log: Log, index: int, ordinal: int) -> Tag:
+    key = log.key[index].as_py()
+    if key is None:
+        return log.id_at(index).to_bytes(), ordinal
+    return key.decode(), log.hash[int(log.chunk_start[index]) + ordinal].tobytes(), ordinal
+
+
+def _partition(log: Log, chunk: int) -> bytes | None:
+    at = int(log.partition[chunk])
+    return None if at == int(NONE) else log.partitions[at]
+
+
+def _columns(fields: Iterable[StoredField]) -> frozenset[ColumnId]:
+    return frozenset(field.column for field in fields)

@@ -1,0 +1,204 @@
+"""The claimer: make a commit by creating the next number of a log, in CAS mode.
+
+The claim *is* the commit. Whoever creates `<n + 1>.c` after having seen n has made commit n + 1; there is no
+pointer to swap, and nothing to repair. Warm, it is one PUT: no list, no read.
+
+    create n + 1    created                    done
+                    taken                      look at n + 1
+                    no clear answer            look at n + 1
+    look at n + 1   my own bytes               done: it was ours, and the answer had been lost
+                    somebody else's            judge it; if it and mine touch nothing in common, it is the
+                                               parent now, and the next number is tried
+                    nothing, the PUT unclear   the same PUT again: same name, same bytes
+                    nothing, though taken      collected meanwhile: the caller is far behind, and reads first
+
+Every claim between the first parent and the last is judged, not only the newest: the one in between may be
+the one that touched the same rows. A claim that is rebased is stamped anew, later than all it passed, so ids
+rise with numbers.
+
+The first rebase tries the next number at once: with one other writer that is the cheapest. Whoever loses
+again looks ahead, number by number, until one is free.
+
+No clock, no store, no randomness: pauses between tries, and whether the parent was seen recently enough for
+the claim to stand, are the driver's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+from crdtcat.clock import VersionId
+from crdtcat.protocol.names import claim_name, version_name
+from crdtcat.protocol.requests import Answer, Created, Get, Got, PutIfAbsent, Request
+
+TRIES: Final = 3  # answers without meaning, in a row, before it is given up; on top of the store's own
+
+
+class ClaimOutcome(Enum):
+    """How claiming ended, or why it waits."""
+
+    PENDING = "pending"
+    DONE = "done"
+    CONTENDED = "contended"  # others were faster and touched nothing of ours: go on with `resumed`
+    CONFLICT = "conflict"  # one of them touched the same: go on with `resumed`, or give up
+    UNDECIDED = "undecided"  # the number is held by a transaction that is not decided yet
+    STALE = "stale"  # the parent is so old that its successors were collected: read, then begin again
+    UNKNOWN = "unknown"  # it may or may not be there
+
+
+class Parent(NamedTuple):
+    """The last claim known: its number, 0 for none, and its version id."""
+
+    number: int = 0
+    id: VersionId | None = None
+
+
+class Verdict(NamedTuple):
+    """What was found under a number.
+
+    Attributes:
+        id: the version there.
+        conflicts: what it and the change both touched; empty: nothing.
+        undecided: the transaction that holds the number, if it is not decided.
+    """
+
+    id: VersionId
+    conflicts: tuple[Any, ...] = ()
+    undecided: str | None = None
+
+
+class Change(Protocol):
+    """What is to be committed. An immutable value."""
+
+    def sealed(self, parent: Parent, hlc: int) -> tuple[VersionId, bytes]:
+        """The file for the number after `parent`, stamped with at least `hlc`."""
+        ...
+
+    def judged(self, number: int, data: bytes) -> Verdict:
+        """What somebody else's file under a number means for this change."""
+        ...
+
+
+C = TypeVar("C", bound=Change)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimer(Generic[C]):
+    """Commit `change` under the next free number. Begin with `Claimer.begin`.
+
+    Attributes:
+        folder: the log's folder.
+        change: what is to be committed.
+        parent: the last claim judged, or known at the beginning.
+        hlc: the least stamp that is above everything seen.
+        id, data: the claim as it is tried now.
+        looking: whether the next request is a look at the number rather than its creation.
+        taken: whether that number was refused to us.
+        unclear: whether a try of this number had no clear answer.
+        tries: answers without meaning, in a row.
+        rebases: how often it was moved past others.
+        passed: claims that were judged on the way.
+        found: the latest verdict.
+        outcome: how it ended, or why it waits.
+    """
+
+    folder: str
+    change: C
+    parent: Parent
+    hlc: int
+    id: VersionId
+    data: bytes
+    looking: bool = False
+    taken: bool = False
+    unclear: bool = False
+    tries: int = 0
+    rebases: int = 0
+    passed: int = 0
+    found: Verdict | None = None
+    outcome: ClaimOutcome = ClaimOutcome.PENDING
+
+    @classmethod
+    def begin(cls, folder: str, change: C, parent: Parent, hlc: int) -> Claimer[C]:
+        """A claim of the number after `parent`."""
+        return cls(folder, change, parent, hlc, *change.sealed(parent, hlc))
+
+    @property
+    def number(self) -> int:
+        """The number tried now."""
+        return self.parent.number + 1
+
+    @property
+    def acknowledges(self) -> tuple[str, ...]:
+        """The version that is committed, named as a file of its own would be; none before it is done."""
+        return (version_name(self.folder, self.id),) if self.outcome is ClaimOutcome.DONE else ()
+
+    @property
+    def wants(self) -> tuple[Request, ...]:
+        """The creation, or a look at what is there."""
+        if self.outcome is not ClaimOutcome.PENDING:
+            return ()
+        name = claim_name(self.folder, self.number)
+        return (Get(name),) if self.looking else (PutIfAbsent(name, self.data),)
+
+    def take(self, answers: Sequence[Answer]) -> Claimer[C]:
+        """The next step."""
+        (answer,) = answers
+        if isinstance(answer, Created):
+            if answer.created:
+                return replace(self, outcome=ClaimOutcome.DONE)
+            return replace(self, looking=True, taken=answer.clear, unclear=self.unclear or not answer.clear)
+        assert isinstance(answer, Got)
+        if answer.data is None:
+            return self._nothing_there()
+        if answer.data == self.data:
+            return replace(self, outcome=ClaimOutcome.DONE)
+        return self._judge(answer.data)
+
+    def resumed(self, change: C | None = None) -> Claimer[C]:
+        """Go on after a pause; with `change`, a patched one for which the latest verdict is settled."""
+        if change is not None:
+            step = replace(self, change=change, found=None, outcome=ClaimOutcome.PENDING)
+            return step._moved_past(self.found)
+        if self.outcome is ClaimOutcome.UNDECIDED:
+            return replace(self, looking=True, outcome=ClaimOutcome.PENDING)
+        return replace(self, outcome=ClaimOutcome.PENDING)
+
+    def _nothing_there(self) -> Claimer[C]:
+        if not self.taken and not self.unclear:  # looked ahead: this number is free
+            return replace(self, looking=False, tries=0)
+        if self.tries + 1 < TRIES:
+            return replace(self, looking=False, taken=False, tries=self.tries + 1)
+        return replace(self, outcome=ClaimOutcome.UNKNOWN if self.unclear else ClaimOutcome.STALE)
+
+    def _judge(self, data: bytes) -> Claimer[C]:
+        found = self.change.judged(self.number, data)
+        if found.undecided is not None:
+            return replace(self, found=found, outcome=ClaimOutcome.UNDECIDED)
+        if found.conflicts:
+            return replace(self, found=found, outcome=ClaimOutcome.CONFLICT)
+        return self._moved_past(found)
+
+    def _moved_past(self, found: Verdict | None) -> Claimer[C]:
+        assert found is not None
+        parent, hlc = Parent(self.number, found.id), max(self.hlc, found.id.hlc + 1)
+        lost = self.taken or self.unclear  # as opposed to having looked ahead
+        rebases = self.rebases + lost
+        id, data = self.change.sealed(parent, hlc)
+        return replace(
+            self,
+            parent=parent,
+            hlc=hlc,
+            id=id,
+            data=data,
+            looking=rebases > 1,
+            taken=False,
+            unclear=False,
+            tries=0,
+            rebases=rebases,
+            passed=self.passed + 1,
+            found=None,
+            outcome=ClaimOutcome.CONTENDED if lost else ClaimOutcome.PENDING,
+        )

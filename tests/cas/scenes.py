@@ -1,0 +1,52 @@
+"""Two handles on one CAS table, and one's commit in the middle of the other's."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from crdtcat import Catalog
+from crdtcat.table import Table
+
+SCHEMA = pa.schema([("day", pa.string()), ("n", pa.int64()), ("x", pa.int32())])
+DAYS = ("mo", "tu", "we")
+
+
+def rows(day: str, *numbers: int) -> list[dict[str, Any]]:
+    return [{"day": day, "n": n, "x": 0} for n in numbers]
+
+
+def lake(**options: Any) -> tuple[Catalog, str]:
+    url = f"memory://cas-{secrets.token_hex(6)}"
+    return Catalog(url, **{"upkeep": False, **options}), url
+
+
+def two(*, partitioned: bool = True, **options: Any) -> tuple[Table, Table]:
+    """Mine and theirs, on a table of three days with rows 0 to 8, three to a day."""
+    catalog, url = lake(**options)
+    mine = catalog.create_table("t", SCHEMA, mode="cas", partition_by=["day"] if partitioned else [])
+    mine.append([row for at, day in enumerate(DAYS) for row in rows(day, *range(3 * at, 3 * at + 3))])
+    theirs = Catalog(url, upkeep=False).table("t")
+    return mine, theirs
+
+
+def meanwhile(table: Table, *actions: Callable[[], Any]) -> None:
+    """Let `actions` happen after the table's next verb has read, and before it commits."""
+    session = table._session
+    commit = session.commit
+
+    def after(*args: Any, **kwargs: Any) -> Any:
+        session.commit = commit  # type: ignore[method-assign]
+        for action in actions:
+            action()
+        return commit(*args, **kwargs)
+
+    session.commit = after  # type: ignore[method-assign]
+
+
+def values(table: Table) -> list[tuple[int, int]]:
+    """(n, x) of all rows, in order of n."""
+    return sorted((row["n"], row["x"]) for row in table.read(["n", "x"]).to_pylist())

@@ -1,0 +1,377 @@
+"""CAS tables end to end: what commits cost, lost answers, old parents, hints, who may use it at all."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import crdtcat.claiming
+from crdtcat import Catalog
+from crdtcat.errors import (
+    AlreadyExists,
+    CapabilityMissing,
+    CommitContended,
+    CommitUnknown,
+    InvalidArgument,
+    NoSnapshots,
+    NotFound,
+)
+from crdtcat.protocol import bundle_number, claim_name, is_bundle, is_claim
+from crdtcat.protocol.names import hint_name
+from crdtcat.store.memory import MemoryStore
+from crdtcat.table import Table
+from crdtcat.testing.faulty import Fault, FaultyStore, Plan
+from crdtcat.testing.invariants import check_claims
+from tests.cas.scenes import SCHEMA, lake, meanwhile, rows, two, values
+from tests.cost.places import asked
+
+FOLDER = "tables/t/main/"
+
+
+def numbers(table: Table) -> list[int]:
+    return [version.number for version in table.history()]
+
+
+def names(table: Table) -> list[str]:
+    return [item.name.removeprefix(FOLDER) for item in table._session.store.list(FOLDER)]
+
+
+def test_a_warm_commit_is_one_put_with_no_list_and_no_read() -> None:
+    catalog, _ = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    for n in range(3):
+        assert asked(catalog, lambda n=n: table.append(rows("mo", n))) == {"put": 1}  # type: ignore[misc]
+    large = pa.table({"day": ["mo"] * 60_000, "n": range(60_000), "x": [0] * 60_000}, schema=SCHEMA)
+    assert asked(catalog, lambda: table.append(large)) == {"put": 2}
+    assert numbers(table) == [1, 2, 3, 4]
+    assert names(table) == [f"{n:016d}.c" for n in range(1, 5)]
+
+
+def test_a_cold_commit_asks_for_the_hint_and_lists_once() -> None:
+    catalog, url = lake()
+    catalog.create_table("t", SCHEMA, mode="cas").append(rows("mo", 1))
+    cold = Catalog(url, upkeep=False)
+    handle = cold.table("t")
+    # No hint yet: the hint, the log's listing, the claim that is there, and the commit.
+    assert asked(cold, lambda: handle.append(rows("mo", 2))) == {"get": 2, "list": 1, "put": 1}
+    handle.checkpoint()
+    cold = Catalog(url, upkeep=False)
+    handle = cold.table("t")
+    assert asked(cold, lambda: handle.append(rows("mo", 3))) == {"get": 1, "list": 1, "put": 1}
+    cold = Catalog(url, upkeep=False)
+    handle = cold.table("t")
+    assert asked(cold, lambda: handle.append(rows("mo", 4))) == {"get": 2, "list": 1, "put": 1}
+    assert numbers(handle) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("between", [1, 2, 3, 10])
+def test_requests_of_a_rebased_commit_follow_the_commits_that_came_between(between: int) -> None:
+    catalog, url = lake(base_delay=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0))
+    other = Catalog(url, upkeep=False).table("t")
+    for n in range(between):
+        other.append(rows("mo", 1 + n))
+    cost = asked(catalog, lambda: table.append(rows("mo", 99)))
+    assert sum(cost.values()) == (3 if between == 1 else 4 + between)
+    assert cost.get("list") is None
+    assert numbers(table) == list(range(1, between + 3))
+    assert table.history()[-1].rebases == 0  # what history shows does not tell; the result of the commit does
+
+
+def test_disjoint_commits_are_rebased_without_the_caller_noticing() -> None:
+    mine, theirs = two()
+    meanwhile(mine, lambda: theirs.append(rows("mo", 10)), lambda: theirs.update("n = 1", {"x": 1}))
+    done = mine.update("n = 0", {"x": 2})
+    assert (done.rebases, done.number) == (2, 4)
+    assert values(mine)[:2] == [(0, 2), (1, 1)]
+
+
+def failing_puts(fault: Fault) -> Plan:
+    return lambda call: fault if call.kind == "put" else None
+
+
+def test_a_conditional_put_repeated_by_the_store_does_not_lose_to_itself() -> None:
+    """Trap: the first try is stored, its answer is lost, the second is refused by the first (hudi#14373)."""
+    inner = MemoryStore("memory://lost-to-itself")
+    Catalog(inner).create_table("t", SCHEMA, mode="cas")
+    faults: tuple[Fault, ...] = ("transient_lost_answer", "lost_answer")
+    for fault in faults:
+        store = FaultyStore(inner)
+        table = Catalog(store, upkeep=False).table("t")
+        before = len(table.history())
+        store.plan = failing_puts(fault)
+        done = table.append(rows("mo", before))
+        assert (done.rebases, done.number) == (0, before + 1)
+        store.plan = None
+        assert len(table.history()) == before + 1
+
+
+def test_no_answer_at_all_is_unknown_and_the_writer_starts_anew() -> None:
+    store = FaultyStore(MemoryStore("memory://no-answer"))
+    table = Catalog(store, upkeep=False).create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 1))
+    writer = table._session.writer.id
+    store.plan = failing_puts("error")
+    with pytest.raises(CommitUnknown, match="history"):
+        table.append(rows("mo", 2))
+    store.plan = None
+    assert table.append(rows("mo", 3)).number == 2
+    assert table._session.writer.id != writer
+    assert values(table) == [(1, 0), (3, 0)]
+
+
+class Clock:
+    """`elapsed_clock`, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(crdtcat.claiming, "elapsed_clock", made)
+    monkeypatch.setattr("crdtcat.session.elapsed_clock", made)
+    monkeypatch.setattr("crdtcat.catalog.elapsed_clock", made)
+    return made
+
+
+def collected(other: Table) -> None:
+    """Bundle everything and delete what is covered, at once."""
+    other.checkpoint()
+    other.collect()
+
+
+def test_a_handle_that_slept_does_not_take_a_number_again_that_was_collected(clock: Clock) -> None:
+    """Trap: create-if-absent forgets a name once it is collected (slatedb RFC 0026)."""
+    catalog, url = lake()
+    sleeper = catalog.create_table("t", SCHEMA, mode="cas")
+    sleeper.append(rows("mo", 1))
+    other = Catalog(url, upkeep=False, grace_seconds=0).table("t")
+    for n in range(3):
+        other.append(rows("mo", 2 + n))
+    collected(other)
+    assert [name for name in names(other) if is_claim(name)] == [], "the name is free again"
+    clock.now += 301
+    done = sleeper.append(rows("mo", 9))
+    assert done.number == 5
+    assert [n for n, _ in values(other)] == [1, 2, 3, 4, 9]
+    check_claims(other.head().log, "other")
+
+
+def test_a_put_that_took_half_a_grace_period_is_looked_up_and_begins_again_if_void(clock: Clock) -> None:
+    catalog, url = lake()
+    sleeper = catalog.create_table("t", SCHEMA, mode="cas")
+    sleeper.append(rows("mo", 1))
+    other = Catalog(url, upkeep=False, grace_seconds=0).table("t")
+    store, create = catalog.store, catalog.store.create
+    taken: list[str] = []
+
+    def slow(name: str, data: Any) -> bool:
+        if not taken:
+            other.append(rows("mo", 2))
+            collected(other)
+            clock.now += 301
+        taken.append(name)
+        return create(name, data)
+
+    store.create = slow  # type: ignore[method-assign]
+    done = sleeper.append(rows("mo", 9))
+    assert taken == [claim_name(FOLDER, 2), claim_name(FOLDER, 3)]
+    assert done.number == 3
+    for table in (sleeper, other, Catalog(url).table("t")):
+        assert [n for n, _ in values(table)] == [1, 2, 9]
+        check_claims(table.head().log, "a reader")
+    collected(other)
+    assert [n for n, _ in values(Catalog(url).table("t"))] == [1, 2, 9], "the void claim was never bundled"
+
+
+def test_a_slow_put_that_stands_is_not_repeated(clock: Clock) -> None:
+    catalog, _ = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 1))
+    create = catalog.store.create
+
+    def slow(name: str, data: Any) -> bool:
+        clock.now += 301
+        return create(name, data)
+
+    catalog.store.create = slow  # type: ignore[method-assign]
+    cost = asked(catalog, lambda: table.append(rows("mo", 2)))
+    assert cost == {"put": 1, "list": 1}
+    assert numbers(table) == [1, 2]
+
+
+def test_bundles_say_which_numbers_are_taken_and_a_cold_reader_agrees() -> None:
+    catalog, url = lake(grace_seconds=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    for n in range(5):
+        table.append(rows("mo", n))
+    collected(table)
+    (bundle,) = [name for name in names(table) if is_bundle(name)]
+    assert bundle_number(bundle) == 5
+    cold = Catalog(url).table("t")
+    assert numbers(cold) == [1, 2, 3, 4, 5]
+    assert cold.head().snapshot == table.head().snapshot
+    assert cold.append(rows("mo", 5)).number == 6
+
+
+@pytest.mark.parametrize("hint", [b"", b"nonsense", b'{"format":1,"number":99,"id":"x"}\n'])
+def test_a_hint_is_advice_and_never_proof(hint: bytes) -> None:
+    catalog, url = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 1))
+    catalog.store.put(hint_name(FOLDER), hint)
+    assert Catalog(url).table("t").append(rows("mo", 2)).number == 2
+
+
+def test_a_hint_from_the_future_is_passed_over() -> None:
+    catalog, url = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    for n in range(4):
+        table.append(rows("mo", n))
+    table.checkpoint()
+    hint = catalog.store.get(hint_name(FOLDER))
+    bundles = [FOLDER + name for name in names(table) if is_bundle(name)]
+    catalog.store.delete([claim_name(FOLDER, 4), *bundles])
+    assert catalog.store.get(hint_name(FOLDER)) == hint  # a copy of an older log beside a newer hint
+    assert Catalog(url).table("t").append(rows("mo", 9)).number == 4
+
+
+def test_upkeep_bundles_and_collects_claims_and_leaves_a_hint() -> None:
+    catalog, url = lake(upkeep=True, bundle_every=2, grace_seconds=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    for n in range(60):
+        table.append(rows("mo", n))
+    assert len(names(table)) < 40
+    assert "hint" in names(table)
+    cold = Catalog(url).table("t")
+    assert numbers(cold) == list(range(1, 61))
+    assert [n for n, _ in values(cold)] == list(range(60))
+
+
+def test_many_threads_on_disjoint_rows_all_commit() -> None:
+    catalog, url = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", *range(16)))
+    failures: list[BaseException] = []
+
+    def work(n: int) -> None:
+        try:
+            handle = Catalog(url).table("t")
+            for turn in range(3):
+                handle.update(f"n = {n}", {"x": 10 * n + turn})
+        except BaseException as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert values(table) == [(n, 10 * n + 2) for n in range(16)]
+    assert numbers(table) == list(range(1, 50))
+    check_claims(table.head().log, "everybody")
+
+
+def test_retries_are_bounded() -> None:
+    catalog, url = lake(retries=2, base_delay=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0))
+    other = Catalog(url, upkeep=False).table("t")
+    create = catalog.store.create
+
+    def always_late(name: str, data: Any) -> bool:
+        other.append(rows("mo", 1))
+        return create(name, data)
+
+    catalog.store.create = always_late  # type: ignore[method-assign]
+    with pytest.raises(CommitContended, match="retries"):
+        table.append(rows("mo", 2))
+    catalog.store.create = create  # type: ignore[method-assign]
+    assert 2 not in [n for n, _ in values(table)]
+    assert table.append(rows("mo", 3)).rebases == 0
+
+
+def test_a_store_that_cannot_create_exclusively_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog, url = lake()
+    catalog.create_table("t", SCHEMA, mode="cas")
+    monkeypatch.setattr(MemoryStore, "can_create_exclusively", False)
+    with pytest.raises(CapabilityMissing, match="exclusively"):
+        catalog.create_table("other", SCHEMA, mode="cas")
+    with pytest.raises(CapabilityMissing, match="merge mode"):
+        Catalog(url).table("t")
+    assert "other" not in Catalog(url)
+
+
+def test_modes_are_named_and_part_of_the_settings() -> None:
+    catalog, _ = lake()
+    with pytest.raises(InvalidArgument, match="mode"):
+        catalog.create_table("t", SCHEMA, mode="optimistic")
+    catalog.create_table("t", SCHEMA, mode="cas")
+    with pytest.raises(AlreadyExists):
+        catalog.create_table("t", SCHEMA, exist_ok=True)
+    assert catalog.create_table("t", SCHEMA, mode="cas", exist_ok=True).name == "t"
+
+
+def test_an_empty_table_and_a_dropped_one_answer_as_in_merge_mode() -> None:
+    catalog, url = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    with pytest.raises(NoSnapshots):
+        table.head()
+    assert list(table.history()) == []
+    table.append(rows("mo", 1))
+    Catalog(url).drop_table("t")
+    with pytest.raises(NotFound):
+        table.update("n = 1", {"x": 1})
+
+
+def test_a_dropped_table_created_again_begins_with_number_one() -> None:
+    catalog, _ = lake()
+    catalog.create_table("t", SCHEMA, mode="cas").append(rows("mo", 1))
+    catalog.drop_table("t")
+    again = catalog.create_table("t", SCHEMA, mode="cas")
+    assert again.append(rows("mo", 2)).number == 1
+
+
+def test_idempotency_keys_hold_in_cas_mode() -> None:
+    catalog, url = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 1), key="once")
+    Catalog(url).table("t").append(rows("mo", 1), key="once")
+    assert values(table) == [(1, 0)]
+    assert [version.number for version in table.head().void] == [2]
+
+
+def test_branches_of_a_cas_table_go_on_counting_and_are_not_merged() -> None:
+    mine, _ = two()
+    branch = mine.branch("b")
+    assert branch.append(rows("mo", 10)).number == 2
+    assert mine.append(rows("mo", 11)).number == 2
+    with pytest.raises(InvalidArgument, match="merge mode"):
+        mine.merge("b")
+    assert [n for n, _ in values(branch)][-1] == 10
+    branch.checkpoint()
+    assert branch.append(rows("mo", 12)).number == 3
+
+
+def test_the_same_reader_reads_both_modes() -> None:
+    catalog, _ = lake()
+    for mode in ("merge", "cas"):
+        table = catalog.create_table(f"in-{mode}", SCHEMA, mode=mode)
+        table.append(rows("mo", 1, 2))
+        table.update("n = 1", {"x": 5})
+        table.add_column("y", pa.int64())
+        table.tag("now")
+        table.delete("n = 2")
+        assert table.read(at="now").num_rows == 2
+        assert table.read().to_pylist() == [{"day": "mo", "n": 1, "x": 5, "y": None}]
+        assert table.verify().ok

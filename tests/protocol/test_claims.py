@@ -1,0 +1,156 @@
+"""The claimer, step by step and through every interleaving; and wrong variants that the search exposes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from crdtcat.protocol import Got, PutIfAbsent
+from crdtcat.protocol.claimer import TRIES, Claimer, ClaimOutcome, Parent
+from crdtcat.protocol.requests import Created, Get
+from crdtcat.testing.scheduler import Actor, explore
+from tests.protocol import claims
+from tests.protocol.claims import FIRST, FIRST_FILE, SECOND, SECOND_FILE, Setting, claimed, claimer, verified
+from tests.protocol.scenes import FOLDER, reader, upkeep
+
+ONE = dict([FIRST_FILE])
+TWO = dict([FIRST_FILE, SECOND_FILE])
+UNCLEAR = Created(created=False, clear=False)
+TAKEN = Created(created=False)
+
+
+def begun(writer: int = 1, name: str = "", parent: Parent = FIRST) -> Claimer[Setting]:
+    return Claimer.begin(FOLDER, Setting(writer, name), parent, 20)
+
+
+def test_a_warm_commit_is_one_creation() -> None:
+    step = begun()
+    (want,) = step.wants
+    assert isinstance(want, PutIfAbsent)
+    assert want.name == f"{FOLDER}{2:016d}.c"
+    done = step.take([Created(created=True)])
+    assert (done.outcome, done.wants, done.rebases) == (ClaimOutcome.DONE, (), 0)
+
+
+def test_a_lost_answer_is_recognized_by_ones_own_bytes() -> None:
+    step = begun()
+    for answer in (UNCLEAR, TAKEN):
+        looking = step.take([answer])
+        assert looking.wants == (Get(f"{FOLDER}{2:016d}.c"),)
+        assert looking.take([Got(step.data)]).outcome is ClaimOutcome.DONE
+
+
+def test_a_put_without_a_trace_is_repeated_with_the_same_bytes_and_then_unknown() -> None:
+    step = begun()
+    for _ in range(TRIES - 1):
+        again = step.take([UNCLEAR]).take([Got(None)])
+        assert again.wants == step.wants
+        step = again
+    assert step.take([UNCLEAR]).take([Got(None)]).outcome is ClaimOutcome.UNKNOWN
+
+
+def test_a_number_that_is_taken_and_not_there_was_collected() -> None:
+    step = begun()
+    for _ in range(TRIES - 1):
+        step = step.take([TAKEN]).take([Got(None)])
+    assert step.take([TAKEN]).take([Got(None)]).outcome is ClaimOutcome.STALE
+
+
+def test_a_rebased_claim_names_its_new_parent_and_is_stamped_later() -> None:
+    parent, (_, data) = claimed(Setting(2), FIRST, 500)
+    step = begun().take([TAKEN]).take([Got(data)])
+    assert (step.outcome, step.wants, step.parent, step.rebases) == (ClaimOutcome.CONTENDED, (), parent, 1)
+    assert parent.id is not None
+    assert step.id > parent.id
+    assert step.resumed().wants == (PutIfAbsent(f"{FOLDER}{3:016d}.c", step.data),)
+
+
+def test_the_whole_chain_is_judged_not_only_the_newest() -> None:
+    """Lode's false negative: the claim in between touched the same, the newest did not."""
+    middle, (_, between) = claimed(Setting(2, "p"), FIRST, 30)
+    _, (_, newest) = claimed(Setting(3, "q"), middle, 31)
+    step = begun(name="p").take([TAKEN]).take([Got(between)])
+    assert step.outcome is ClaimOutcome.CONFLICT
+    clean = begun(name="q").take([TAKEN]).take([Got(between)]).resumed().take([TAKEN]).take([Got(newest)])
+    assert clean.outcome is ClaimOutcome.CONFLICT
+
+
+def test_who_loses_twice_looks_ahead_before_trying_again() -> None:
+    parent, (_, second) = claimed(Setting(2), FIRST, 30)
+    parent, (_, third) = claimed(Setting(3), parent, 31)
+    parent, (_, fourth) = claimed(Setting(4), parent, 32)
+    step = begun().take([TAKEN]).take([Got(second)]).resumed()
+    step = step.take([TAKEN]).take([Got(third)]).resumed()
+    assert step.wants == (Get(f"{FOLDER}{4:016d}.c"),)
+    step = step.take([Got(fourth)])
+    assert (step.outcome, step.rebases, step.passed) == (ClaimOutcome.PENDING, 2, 3)
+    step = step.take([Got(None)])
+    assert step.wants == (PutIfAbsent(f"{FOLDER}{5:016d}.c", step.data),)
+
+
+def test_a_settled_conflict_goes_on_with_the_patched_change() -> None:
+    _, (_, theirs) = claimed(Setting(2, "p"), FIRST, 30)
+    step = begun(name="p").take([TAKEN]).take([Got(theirs)])
+    patched = step.resumed(Setting(1, "other"))
+    assert (patched.outcome, patched.number) == (ClaimOutcome.CONTENDED, 3)
+    assert patched.resumed().change == Setting(1, "other")
+
+
+RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = {
+    "two writers": lambda: ([claimer(1), claimer(2)], ONE, 0),
+    "three writers": lambda: ([claimer(1), claimer(2), claimer(3)], ONE, 0),
+    "two writers and a reader": lambda: ([claimer(1), claimer(2), reader()], ONE, 0),
+    "lost answers and lost requests": lambda: ([claimer(1), claimer(2)], ONE, 2),
+    "the first commit of a table": lambda: ([claimer(1, Parent()), claimer(2, Parent())], {}, 1),
+    "a reader beside upkeep": lambda: ([claimer(1, SECOND), reader(), upkeep()], TWO, 0),
+    "a writer that slept while its number was collected": lambda: ([verified(1, FIRST), upkeep()], TWO, 0),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_history_is_one_line_in_every_interleaving(name: str) -> None:
+    actors, objects, faults = RIGHT[name]()
+    found = explore(actors, objects, FOLDER, page=2, faults=faults, worlds_max=400_000)
+    assert found.problem is None, str(found)
+    assert found.worlds > 5
+
+
+WRONG: dict[str, tuple[Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]], str]] = {
+    "a lost answer taken for a lost race": (
+        lambda: ([claimer(1, kind=claims.AnswersAreCertain), claimer(2)], ONE, 1),
+        "",
+    ),
+    "a rebased claim with its old stamp": (
+        lambda: ([claimer(1, kind=claims.StampsOnce), claimer(2)], ONE, 0),
+        "out of order",
+    ),
+    "a store that lets the second one win": (
+        lambda: ([claimer(1, kind=claims.Overwrites), claimer(2)], ONE, 0),
+        "misses what was acknowledged",
+    ),
+    "a name forgotten after it was collected": (
+        lambda: ([claimer(1), upkeep()], TWO, 0),
+        "misses what was acknowledged",
+    ),
+    # The next two are why claims are fetched, and a claim that was read is built on, only within half a grace
+    # period: here there is no clock, and no grace period.
+    "a reader that takes longer than a grace period beside a sleeper": (
+        lambda: ([verified(1, FIRST), upkeep(), reader()], TWO, 0),
+        "a reader misses what was acknowledged",
+    ),
+    "a sleeper that builds on another sleeper's claim": (
+        lambda: ([verified(1, FIRST), verified(2, FIRST), upkeep()], TWO, 0),
+        "is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_search_exposes_wrong_claimers(name: str) -> None:
+    make, problem = WRONG[name]
+    actors, objects, faults = make()
+    found: Any = explore(actors, objects, FOLDER, page=2, faults=faults)
+    assert found.problem is not None
+    assert problem in found.problem, str(found)
