@@ -75,6 +75,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "log": ("fsspec", "s3fs", "crdtcat.store"),
     "head": ("fsspec", "s3fs", "crdtcat.store"),
     "chunks": ("fsspec", "s3fs"),
+    "difference": ("fsspec", "s3fs", "pyarrow.parquet", "crdtcat.store", "crdtcat.log"),
     "scan": ("fsspec", "s3fs", "pyarrow.parquet", "crdtcat.writing"),
     "writing": ("fsspec", "s3fs", "pyarrow.parquet"),
     "verbs": ("fsspec", "s3fs", "pyarrow.parquet"),

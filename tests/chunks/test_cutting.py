@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtcat.chunks import cutting
-from crdtcat.chunks.cutting import Sizes, boundaries, cut, fixed_boundaries
+from crdtcat.chunks.cutting import Sizes, boundaries, cut, deciding, fixed_boundaries
 from crdtcat.errors import InvalidArgument
 
 Numbers = npt.NDArray[np.uint64]
@@ -144,6 +144,23 @@ def test_cutting_a_table_goes_by_its_rows_whatever_their_layout() -> None:
     assert cut(pieces, Sizes(16, 64, 128)) == found
     coded = plain.set_column(0, "s", plain["s"].dictionary_encode())
     assert cut(coded, Sizes(16, 64, 128)) == found
+
+
+def test_changes_to_columns_that_do_not_decide_move_no_boundary() -> None:
+    rows = 20_000
+    table = pa.table({"kind": np.arange(rows) % 4, "id": np.arange(rows) * 7, "x": np.zeros(rows)})
+    assert deciding(table) == ["id"]
+    changed = table.set_column(2, "x", pa.array(np.random.default_rng(1).random(rows)))
+    assert cut(changed, Sizes(16, 64, 128)) == cut(table, Sizes(16, 64, 128))
+    assert cut(changed.append_column("y", changed["x"]), Sizes(16, 64, 128)) == cut(table, Sizes(16, 64, 128))
+
+
+@pytest.mark.parametrize("rows", [1, 1023, 1024, 1025, 4096, 10_000])
+def test_where_no_column_tells_rows_apart_all_decide(rows: int) -> None:
+    table = pa.table(
+        {"kind": np.arange(rows) // 2, "small": np.arange(rows).astype(np.int8), "s": ["x"] * rows}
+    )
+    assert deciding(table) == (["kind"] if rows == 1 else ["kind", "small", "s"])
 
 
 def test_wide_rows_make_chunks_of_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
