@@ -27,6 +27,7 @@ from crdtcat.protocol.claimer import Parent
 from crdtcat.session import Session
 from crdtcat.store import Missing, Store, open_store
 from crdtcat.table import Table
+from crdtcat.tended_catalog import TendedCatalog
 from crdtcat.verbs import rows
 from crdtcat.verbs.branches import end_all
 from crdtcat.verbs.settings import new_settings, require_exclusion
@@ -34,7 +35,7 @@ from crdtcat.verbs.travel import At
 from crdtcat.writing.copies import new_origin
 
 
-class Catalog:
+class Catalog(TendedCatalog):
     """Tables under one root: a local path, `memory://...`, `s3://bucket/prefix`, any fsspec URL.
 
     Opening costs nothing; the first use checks the catalog's format with one GET. Picklable (credentials

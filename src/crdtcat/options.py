@@ -11,6 +11,7 @@ from crdtcat.errors import InvalidArgument
 
 BUNDLE_EVERY: Final = 32  # commits per bundle, on average
 GRACE_SECONDS: Final = 600.0  # longer than any listing takes
+COLLECT_GRACE_SECONDS: Final = 86_400.0  # twice the longest commit: see limits.TRANSACTION_SECONDS_MAX
 MAX_CLOCK_SKEW_SECONDS: Final = 300.0  # S3 itself refuses requests at 15 minutes
 SEGMENT_BYTES: Final = 2**27  # of Arrow content: one PUT each, and several are encoded at once
 RETRIES: Final = 1000  # each lost race is another's commit: with jitter a hundred writers need a few dozen

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+from crdtcat.verbs.parts import plan_parts
 from tests.cost.places import SCHEMA, Place, asked, few, many
 
 
@@ -24,3 +27,43 @@ def test_verification_of_bytes_is_one_get_per_segment(place: Place) -> None:
     for depth in ("bytes", "content"):
         counted = asked(catalog, lambda depth=depth: table.verify(depth))  # type: ignore[misc]
         assert counted == {"list": 3 + folders, "get": 2 + 3 + 3}
+
+
+def test_collecting_garbage_lists_the_segments_and_reads_every_log(place: Place) -> None:
+    catalog = place.open()
+    table = catalog.create_table("t", SCHEMA)
+    table.append(many())
+    table.branch("b").append(few())
+    catalog.create_table("u", SCHEMA).append(few())
+    folders = len(catalog.store.folders("data/"))
+    # garbage/, data/ and its folders; transactions/, tables/; per table its folders, twice its branch starts,
+    # its log; the branch's log, and once more the one it starts from.
+    lists = 2 + folders + 2 + 2 * 4 + 2
+    # Settings; the branch's start, for what it needs and to open it; a version of each log.
+    gets = 2 + 2 + 3
+    assert asked(catalog, lambda: catalog.collect(grace=0)) == {"list": lists, "get": gets}
+
+
+def test_deleting_garbage_reads_everything_twice(place: Place) -> None:
+    catalog = place.open(inline_bytes=0)
+    table = catalog.create_table("t", SCHEMA)
+    table.append(few())
+    staging = plan_parts(table._session, SCHEMA)
+    for start in range(3):
+        staging.stage(few(start=start).to_batches())
+    folders = len(catalog.store.folders("data/"))
+    reading = {"list": 2 + 4, "get": 1 + 1}  # as above, for one table
+    found = asked(catalog, lambda: catalog.collect(grace=0))
+    assert found == {"list": 2 + folders + 2 * reading["list"], "get": 2 * reading["get"], "delete": 1}
+
+
+def test_condemning_is_one_put(place: Place) -> None:
+    catalog = place.open(inline_bytes=0)
+    table = catalog.create_table("t", SCHEMA)
+    staging = plan_parts(table._session, SCHEMA)
+    for start in range(3):
+        staging.stage(few(start=start).to_batches())
+    time.sleep(1.2)
+    found = asked(catalog, lambda: catalog.collect(grace=1e-3))
+    assert found["put"] == 1
+    assert "delete" not in found

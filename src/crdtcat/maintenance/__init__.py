@@ -4,6 +4,8 @@ from crdtcat.maintenance.bundling import CheckpointResult
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.collect import CollectResult, collect_log
 from crdtcat.maintenance.compact import CompactResult, compact
+from crdtcat.maintenance.garbage import collect_garbage
+from crdtcat.maintenance.garbage_report import Garbage, GarbageResult
 from crdtcat.maintenance.merge import MergeResult, merge
 from crdtcat.maintenance.progress import Progress
 from crdtcat.maintenance.upkeep import upkeep
@@ -15,11 +17,14 @@ __all__ = [
     "CollectResult",
     "CompactResult",
     "Depth",
+    "Garbage",
+    "GarbageResult",
     "MergeResult",
     "Problem",
     "Progress",
     "VerifyReport",
     "checkpoint",
+    "collect_garbage",
     "collect_log",
     "compact",
     "merge",

@@ -22,6 +22,7 @@ from unittest import mock
 import numpy.random  # noqa: F401 (draws a seed when first imported, which must not be within a simulation)
 
 from crdtcat.errors import StoreUnavailable
+from crdtcat.maintenance import segment_listing, verify_segments
 from crdtcat.scan import execute
 from crdtcat.store.base import Store
 from crdtcat.store.requests import Kind
@@ -72,6 +73,8 @@ def virtual_time(clock: VirtualClock, chance: random.Random) -> Iterator[None]:
     be done in a thread is done at once."""
     with (
         mock.patch.object(execute, "ThreadPoolExecutor", AtOnce),
+        mock.patch.object(segment_listing, "ThreadPoolExecutor", AtOnce),
+        mock.patch.object(verify_segments, "ThreadPoolExecutor", AtOnce),
         mock.patch.object(time, "time_ns", clock.time_ns),
         mock.patch.object(secrets, "randbits", chance.getrandbits),
         mock.patch.object(secrets, "token_bytes", chance.randbytes),

@@ -95,6 +95,14 @@ def open_branch(session: Session, name: str) -> Session:
     return _opened(main, Life(name, life), _source(main, start))
 
 
+def open_life(main: Session, life: Life) -> Session:
+    """A session on one life of a branch, over or not: for upkeep, which reads what others start from.
+
+    One GET for it and for each it starts from in turn. Raises `Missing`, `Corrupt`.
+    """
+    return _opened(main, life, _source(main, _start(main, life)), kept=True)
+
+
 def list_branches(session: Session) -> dict[str, Branch]:
     """All branches but main. One LIST page per 1,000 branches there ever were, and one GET for each."""
     starts = live_starts(session.store, session.table, session.settings.incarnation)

@@ -100,6 +100,8 @@ class Staging:
         """
         stager = self.stager().add_all(batches)
         stager.finish()
+        if stager.puts:
+            stager.staged.begin()
         for last in stager.puts:
             self.store.put(last.name, last.data)
         return Part(self.id, stager.staged)
@@ -127,12 +129,13 @@ def join_parts(staging: Staging, parts: Sequence[Part]) -> Joined:
 
     Raises:
         InvalidArgument: a part of another staging.
-        LimitExceeded: more partitions than one commit may touch.
+        LimitExceeded: more partitions than one commit may touch, or staged too long ago.
     """
     if any(part.staging != staging.id for part in parts):
         raise InvalidArgument("a part was staged for another commit: join only parts of one staging")
     whole = Staged()
     for part in parts:
+        part.staged.check_in_time()
         _add(whole, part.staged)
     partitions = frozenset(whole.partitions)
     if len(partitions) > PARTITION_VALUES_PER_COMMIT_MAX:

@@ -73,6 +73,8 @@ class Stager:
         self._partitioning, self._options, self._time_column = partitioning, options, time_column
         self._sizes = _sizes(options)
         self._put, self._reuse = put, reuse
+        if reuse is not nowhere:
+            self.staged.begin()
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._seen: set[bytes] = set()
@@ -112,6 +114,7 @@ class Stager:
             if self._threads is not None:
                 self._threads.shutdown(cancel_futures=True)
         self.staged.place(self._places)
+        self.staged.check_in_time()
         return {"f": [encode_schema(self.fit.fields)], **self.staged.body()}
 
     def _flush(self) -> None:
@@ -161,6 +164,7 @@ class Stager:
         """Let a thread make a segment of them; waits while every thread has one."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_cores(), "crdtcat-stage")
+            self.staged.begin()
         self._wait(_cores() - 1)
 
         def work() -> list[Prepared]:

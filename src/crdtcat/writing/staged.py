@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from crdtcat.clock.hlc import wall_ms
+from crdtcat.errors import LimitExceeded
+from crdtcat.limits import TRANSACTION_SECONDS_MAX
 from crdtcat.writing.prepared import Prepared
 from crdtcat.writing.reuse import Place, StoredSegment
 
@@ -23,6 +26,22 @@ class Staged:
     inline: list[bytes | None] = field(default_factory=list)
     statistics: dict[str, list[Any]] = field(default_factory=dict)
     time_range: tuple[int, int] | None = None
+    since_ms: int | None = None
+    """When it began to store rows, or to look for rows that are stored."""
+
+    def begin(self) -> None:
+        """From now on a collector must wait for this commit."""
+        if self.since_ms is None:
+            self.since_ms = wall_ms()
+
+    def check_in_time(self) -> None:
+        """A segment that waits too long for its version may be taken for garbage. Raises `LimitExceeded`."""
+        waited = 0 if self.since_ms is None else (wall_ms() - self.since_ms) // 1000
+        if waited > TRANSACTION_SECONDS_MAX:
+            raise LimitExceeded(
+                f"this commit began to store rows {waited:,} s ago; at most {TRANSACTION_SECONDS_MAX:,} "
+                "(TRANSACTION_SECONDS_MAX): nothing is visible; write again, and commit more often"
+            )
 
     def body(self) -> dict[str, Any]:
         """The keys of the version file."""

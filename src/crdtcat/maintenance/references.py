@@ -1,0 +1,205 @@
+"""What a catalog's tables refer to: every segment that a version within anybody's reach names.
+
+Read in the order in which readers read: transactions first, then every log of every live table, its branches
+and the logs that branches start from, though their own branch was deleted. Logs of dropped tables and of
+branches that nothing starts from are *dead*: what they name counts for nothing, and their files may go.
+
+Whatever cannot be read makes the whole undertaking fail, by name: a collector must never guess. What changes
+while it is read is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from crdtcat.clock import HybridClock
+from crdtcat.errors import Corrupt, DataError, Expired, Missing, NotFound, StoreUnavailable
+from crdtcat.format.refs import BranchStart, decode_branch_start, start_name
+from crdtcat.format.settings import Settings, log_folder, settings_name
+from crdtcat.format.version import decode_version
+from crdtcat.incarnations import MAIN, all_settings
+from crdtcat.options import Options
+from crdtcat.protocol import is_version
+from crdtcat.protocol.names import TRANSACTIONS
+from crdtcat.session import Session
+from crdtcat.store import Store
+from crdtcat.verbs.branches import Life, lives, open_life
+
+PASSES_MAX: Final = 3
+BATCH: Final = 256  # transactions read at a time
+REFS: Final = "refs"
+
+Found = Callable[[bytes], object]
+"""Takes the names of segments that something refers to, 24 bytes each, concatenated."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found while the catalog's references were read.
+
+    Attributes:
+        tables: live tables.
+        logs: logs read.
+        dead: folders that nobody reads any more: logs, tags and branch starts of what was dropped.
+    """
+
+    tables: int
+    logs: int
+    dead: tuple[str, ...]
+
+
+def survey(store: Store, options: Options, found: Found, told: Callable[[int, int], object]) -> Survey:
+    """Read every reference in the catalog and hand it to `found`.
+
+    Costs one GET per transaction, the settings of every table, one LIST per table and per live table's branch
+    starts (two), one GET per branch there ever was, and a cold refresh of every log.
+
+    Raises:
+        Corrupt, UnsupportedFormat: something cannot be read; nothing may be concluded.
+        StoreUnavailable: the store cannot be asked, or changed faster than it could be read.
+    """
+    for titles in _in_transactions(store):
+        found(titles)
+    tables = store.folders("tables/")
+    settings = all_settings(store, tables)
+    live = logs = 0
+    dead: list[str] = []
+    for done, table in enumerate(tables, start=1):
+        count, gone = _table(store, options, table, settings[table], found)
+        live += count > 0
+        logs += count
+        dead += gone
+        told(done, len(tables))
+    return Survey(live, logs, tuple(dead))
+
+
+def _in_transactions(store: Store) -> Iterator[bytes]:
+    names = [item.name for item in store.list(TRANSACTIONS) if is_version(item.name)]
+    for at in range(0, len(names), BATCH):
+        batch = names[at : at + BATCH]
+        for name, data in zip(batch, store.get_many([(name, 0, None) for name in batch]), strict=True):
+            if data is None:
+                continue  # collected, so that every table it touches has it in a bundle
+            _, body = decode_version(data, name)
+            for part in (body.get("t") or {"": body}).values():
+                yield b"".join(segment[0] for segment in part.get("g") or ())
+
+
+def _table(
+    store: Store, options: Options, table: str, settings: Settings | DataError | None, found: Found
+) -> tuple[int, list[str]]:
+    """How many logs of a table were read, and which of its folders are dead."""
+    failure: Exception | None = None
+    for _ in range(PASSES_MAX):
+        if isinstance(settings, DataError):
+            raise settings
+        try:
+            return _pass(store, options, table, settings, found)
+        except (NotFound, Corrupt, StoreUnavailable, Missing) as error:  # dropped, deleted, made meanwhile?
+            failure = Corrupt(error.name, "missing") if isinstance(error, Missing) else error
+            settings = all_settings(store, [table])[table]
+    assert failure is not None
+    raise failure
+
+
+def _pass(
+    store: Store, options: Options, table: str, settings: Settings | None, found: Found
+) -> tuple[int, list[str]]:
+    folders = {name: _incarnation(name) for name in store.folders(f"tables/{table}/") if name != REFS}
+    if settings is None:
+        if any(next(store.list(f"tables/{table}/{name}/"), None) is not None for name in folders):
+            raise Corrupt(
+                settings_name(table), "missing, and the table's log is there; restore it from a copy"
+            )
+        return 0, []
+    newest = settings.incarnation
+    if any(number is None or number > newest for number in folders.values()):
+        strange = next(name for name, number in folders.items() if number is None or number > newest)
+        raise StoreUnavailable(
+            f"tables/{table}/{strange}/ belongs to no table that can be opened: it is being created, or its "
+            "settings are missing; try again later, and if that does not help, restore them"
+        )
+    ended = newest if settings.dropped else newest - 1
+    dead = [f"tables/{table}/{name}/" for name, number in folders.items() if (number or 0) <= ended]
+    refs = {name: _incarnation(name) for name in store.folders(f"tables/{table}/{REFS}/")} if ended else {}
+    dead += [f"tables/{table}/{REFS}/{name}/" for name, number in refs.items() if (number or newest) <= ended]
+    if settings.dropped:
+        return 0, dead
+    ours = {f"tables/{table}/{name}/" for name, number in folders.items() if number == newest}
+    count, needed = _live(store, options, table, settings, found)
+    over = {log_folder(table, *life_folder) for life_folder in needed.over}
+    unknown = ours - needed.folders - over
+    if unknown:
+        raise StoreUnavailable(
+            f"{min(unknown)} belongs to no branch that is known: it was made meanwhile, or its start is "
+            "missing; try again later, and if that does not help, restore it"
+        )
+    return count, [*dead, *sorted(ours & over - needed.folders)]
+
+
+@dataclass(frozen=True)
+class _Needed:
+    """Folders of logs that somebody reads, and (branch, incarnation, life) of branches that are over."""
+
+    folders: frozenset[str]
+    over: tuple[tuple[str, int, int], ...]
+
+
+def _live(
+    store: Store, options: Options, table: str, settings: Settings, found: Found
+) -> tuple[int, _Needed]:
+    """Read main, every live branch, and the deleted ones that live ones start from.
+
+    A life is over if a first listing says so; what starts from what is taken from a second one. Who makes a
+    branch puts its start before it looks whether the source is over, so a start that counts is in there.
+    """
+    number = settings.incarnation
+    before = lives(store, table, number)
+    starts = _starts(store, table, number, lives(store, table, number))
+    over = {life for life, is_over in before.items() if is_over}
+    needed = set(starts) - over
+    reached = list(needed)
+    while reached:
+        start = starts[reached.pop()]
+        source = Life(start.source, start.source_life)
+        if source.branch != MAIN and source not in needed:
+            if source not in starts:
+                raise Corrupt(start_name(table, number, *source), "missing, and a branch starts from it")
+            needed.add(source)
+            reached.append(source)
+    main = Session(store, table, branch=MAIN, settings=settings, options=options, clock=HybridClock())
+    found(main.refresh().state.log.segment_name.tobytes())
+    folders = {main.folder}
+    for life in sorted(needed):
+        session = open_life(main, life)
+        try:
+            found(session.refresh().state.log.segment_name.tobytes())
+        except Expired as error:
+            raise Corrupt(start_name(table, number, *life), f"cannot be read: {error}") from error
+        folders.add(session.folder)
+    return len(folders), _Needed(
+        frozenset(folders), tuple((life.branch, number, life.number) for life in over)
+    )
+
+
+def _starts(
+    store: Store, table: str, incarnation: int, wanted: Mapping[Life, bool]
+) -> dict[Life, BranchStart]:
+    names = [start_name(table, incarnation, *life) for life in wanted]
+    starts = {}
+    answers = store.get_many([(name, 0, None) for name in names])
+    for life, name, data in zip(wanted, names, answers, strict=True):
+        if data is None:
+            raise Corrupt(name, "missing, and the branch is there")
+        starts[life] = decode_branch_start(data, name)
+    return starts
+
+
+def _incarnation(folder: str) -> int | None:
+    """Of which incarnation a log folder is; `None`: of none."""
+    _, *numbers = folder.split("~")
+    if not all(number.isdecimal() for number in numbers) or len(numbers) > 2:
+        return None
+    return int(numbers[0]) if numbers else 1

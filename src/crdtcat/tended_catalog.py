@@ -1,0 +1,47 @@
+"""What tends a catalog as a whole: collecting what no table refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crdtcat.maintenance import GarbageResult, Progress, collect_garbage
+from crdtcat.options import COLLECT_GRACE_SECONDS, Options
+from crdtcat.store import Store
+
+
+class TendedCatalog:
+    """The verbs of a `Catalog` that look after all its tables at once."""
+
+    store: Store
+    options: Options
+
+    def _check_format(self, *, create: bool = False) -> None:
+        raise NotImplementedError
+
+    def collect(
+        self,
+        *,
+        grace: float = COLLECT_GRACE_SECONDS,
+        dry_run: bool = False,
+        progress: bool | Callable[[Progress], object] | None = None,
+    ) -> GarbageResult:
+        """Delete segments that no table refers to, and what dropped tables left behind, in two runs.
+
+        What is found is condemned, and deleted by a run that comes at least `grace` seconds later, if still
+        nothing refers to it. Safe beside any number of writers and collectors, as long as no commit takes
+        longer than `grace`. Requests: one LIST per folder of `data/` and page of it, and a cold refresh of
+        every log; again before something is deleted. Memory: some 60 bytes per segment, and one log.
+
+        Args:
+            grace: seconds; a day. Shorter than a commit takes from its first segment to its end loses rows.
+            dry_run: only say what would be done.
+            progress: `True` prints to standard error; a function is called with `Progress` values.
+
+        Raises:
+            Corrupt, UnsupportedFormat: some table cannot be read; nothing was deleted.
+            InvalidArgument: a grace period that is no time.
+        """
+        self._check_format()
+        return collect_garbage(
+            self.store, self.options, grace_seconds=grace, dry_run=dry_run, progress=progress
+        )

@@ -1,0 +1,440 @@
+"""`Catalog.collect` deletes what nothing refers to, all of it, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from crdtcat import Catalog, Table
+from crdtcat.clock import hlc
+from crdtcat.errors import (
+    Corrupt,
+    CrdtcatError,
+    DataError,
+    InvalidArgument,
+    LimitExceeded,
+    StoreUnavailable,
+)
+from crdtcat.format.condemned import decode_condemned
+from crdtcat.limits import TRANSACTION_SECONDS_MAX
+from crdtcat.maintenance import GarbageResult, Progress
+from crdtcat.options import COLLECT_GRACE_SECONDS
+from crdtcat.store import Store, open_store
+from crdtcat.testing.faulty import Call, Fault, FaultyStore, nth
+from crdtcat.verbs.parts import plan_parts
+from crdtcat.writing.part import join_parts
+from tests.catalog.lakes import another, lake, objects
+from tests.faults.operations import fresh_url
+
+SCHEMA = pa.schema([("n", pa.int64())])
+OPTIONS: dict[str, Any] = {"upkeep": False, "inline_bytes": 0, "grace_seconds": 0}
+
+
+EVERY_REQUEST = os.environ.get("CRDTCAT_SLOW") == "full"
+
+
+def numbers(start: int, count: int = 10) -> pa.Table:
+    return pa.table({"n": range(start, start + count)}, schema=SCHEMA)
+
+
+def segments(catalog: Catalog) -> set[str]:
+    return {name for name in objects(catalog) if name.endswith(".parquet")}
+
+
+def aborted(table: Table, count: int = 3) -> None:
+    """Segments that nobody ever names: the parts of a commit that never came."""
+    staging = plan_parts(table._session, SCHEMA)
+    for part in range(count):
+        staging.stage(numbers(1000 * part, 100).to_batches())
+
+
+def whole(catalog: Catalog) -> None:
+    """Every table and branch is what it was, to the last value."""
+    for name in catalog.tables():
+        table = catalog.table(name)
+        for handle in (table, *(catalog.table(name, branch) for branch in table.branches())):
+            report = handle.verify("content")
+            assert report.ok, str(report)
+
+
+def test_what_was_aborted_dropped_and_deleted_goes_and_the_rest_stays() -> None:
+    catalog = lake(**OPTIONS)
+    kept = catalog.create_table("kept", SCHEMA)
+    kept.append(numbers(0))
+    branch = kept.branch("b")
+    branch.append(numbers(10))
+    needed = segments(catalog)
+    aborted(kept)
+    dropped = catalog.create_table("dropped", SCHEMA)
+    dropped.append(numbers(20))
+    dropped.branch("x").append(numbers(30))
+    dropped.tag("t")
+    catalog.drop_table("dropped")
+    deleted = kept.branch("gone")
+    deleted.append(numbers(40))
+    kept.delete_branch("gone")
+    garbage = segments(catalog) - needed
+    assert len(garbage) == 6
+    dry = catalog.collect(grace=0, dry_run=True)
+    assert segments(catalog) == needed | garbage
+    result = catalog.collect(grace=0)
+    assert {item.name for item in result.deleted if item.name.startswith("data/")} == garbage
+    assert [item.name for item in dry.deleted] == [item.name for item in result.deleted]
+    assert result.bytes == dry.bytes == sum(item.size for item in result.deleted)
+    assert (result.referenced, result.young, result.tables, result.logs) == (2, 0, 1, 2)
+    assert segments(catalog) == needed
+    left = [name for name in objects(catalog) if name.startswith("tables/dropped/")]
+    assert all(name.endswith(("/dropped", "settings.json")) for name in left)
+    assert not catalog.collect(grace=0).garbage
+    whole(another(catalog))
+
+
+def test_it_says_what_and_why() -> None:
+    catalog = lake(**OPTIONS)
+    aborted(catalog.create_table("t", SCHEMA), 25)
+    result = catalog.collect(grace=0, dry_run=True)
+    first, *lines = str(result).splitlines()
+    assert first.startswith("collect: would delete 25 objects of ")
+    assert "0 segments in use by 1 tables" in first
+    assert lines[0].startswith("  deleted: data/")
+    assert "no table refers to it" in lines[0]
+    assert lines[-1] == "  ... and 5 more deleted"
+    assert str(catalog.collect(grace=0)).startswith("collect: deleted 25 objects of ")
+
+
+def test_young_segments_are_left_alone() -> None:
+    catalog = lake(**OPTIONS)
+    aborted(catalog.create_table("t", SCHEMA))
+    result = catalog.collect()
+    assert (result.garbage, result.young) == ((), 3)
+    assert not [name for name in objects(catalog) if name.startswith("garbage/")]
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Catalog:
+    """A catalog on disk, where files can be made older than they are."""
+    return Catalog(str(tmp_path), **OPTIONS)
+
+
+def age(catalog: Catalog, days: float, *names: str) -> None:
+    """Make objects older, by the store's clock."""
+    for name in names or objects(catalog):
+        path = Path(catalog.url.removeprefix("file://")) / name
+        then = path.stat().st_mtime - days * 86_400
+        os.utime(path, (then, then))
+
+
+def test_garbage_is_condemned_first_and_deleted_a_grace_period_later(old: Catalog) -> None:
+    table = old.create_table("t", SCHEMA)
+    table.append(numbers(0))
+    needed = segments(old)
+    aborted(table)
+    garbage = segments(old) - needed
+    age(old, 1.1)
+    result = old.collect()
+    assert [item.fate for item in result.garbage] == ["condemned"] * 3
+    (condemned,) = (name for name in objects(old) if name.startswith("garbage/"))
+    assert len(decode_condemned(old.store.get(condemned), condemned)) == 3
+    result = old.collect()
+    assert [item.fate for item in result.garbage] == ["waiting"] * 3
+    age(old, 0.5, condemned)
+    assert not old.collect().deleted
+    age(old, 0.6, condemned)
+    assert {item.name for item in old.collect(dry_run=True).deleted} == garbage
+    assert {item.name for item in old.collect().deleted} == garbage
+    assert segments(old) == needed
+    assert not [name for name in objects(old) if name.startswith("garbage/")]
+    whole(old)
+
+
+def test_a_condemned_segment_that_is_used_again_is_kept_for_good(old: Catalog) -> None:
+    """What a collector found unreferenced comes into sight again, as a slow merge brings it."""
+    table = old.create_table("t", SCHEMA)
+    table.append(numbers(0))
+    branch = table.branch("b")
+    branch.append(numbers(10))
+    aborted(table, 1)
+    bundle_of = {item.name: old.store.get(item.name) for item in old.store.list("tables/t/b/")}
+    needed = segments(old)
+    table.delete_branch("b")
+    age(old, 2)
+    assert len(old.collect().of("condemned")) == 2
+    for name, data in bundle_of.items():  # what a late reader of the branch brings back into sight
+        old.store.put(name, data)
+    for name in list(objects(old)):
+        if name.startswith("tables/t/b/dropped") or name.endswith("b.deleted"):
+            old.store.delete([name])
+    age(old, 2)
+    result = old.collect()
+    assert not result.deleted
+    assert [item.fate for item in result.garbage] == ["condemned"]  # the list said something that is not so
+    age(old, 2)
+    assert len(old.collect().deleted) == 1
+    assert segments(old) < needed
+    whole(old)
+
+
+def test_lists_that_are_damaged_or_very_old_only_delay(old: Catalog) -> None:
+    aborted(old.create_table("t", SCHEMA), 1)
+    age(old, 2)
+    old.collect()
+    (condemned,) = (name for name in objects(old) if name.startswith("garbage/"))
+    data = old.store.get(condemned)
+    old.store.put(condemned, data[:-1])
+    age(old, 2)
+    assert [item.fate for item in old.collect().garbage] == ["condemned"]
+    age(old, 40)
+    assert [item.fate for item in old.collect().garbage] == ["condemned"]
+    age(old, 2)
+    assert [item.fate for item in old.collect().garbage] == ["deleted"]
+    assert not [name for name in objects(old) if name.startswith("garbage/")]
+
+
+def test_strangers_are_left_alone() -> None:
+    catalog = lake(**OPTIONS)
+    catalog.create_table("t", SCHEMA)
+    names = ["data/00/readme.txt", "data/zz/x.parquet", f"data/01/{'ab' * 16}-{'0' * 16}.parquet"]
+    for name in names:
+        catalog.store.put(name, b"mine")
+    assert catalog.collect(grace=0).strangers == 3
+    assert set(names) <= set(objects(catalog))
+
+
+def everything(store: Store) -> Catalog:
+    """Live, dropped, created again; branches that live, that are over, and that others start from."""
+    catalog = Catalog(store, **OPTIONS)
+    for _ in range(2):
+        again = catalog.create_table("again", SCHEMA)
+        again.append(numbers(0))
+        again.branch("b").append(numbers(5))
+        catalog.drop_table("again")
+    again = catalog.create_table("again", SCHEMA)
+    again.append(numbers(10))
+    table = catalog.create_table("t", SCHEMA)
+    table.append(numbers(20))
+    middle = table.branch("middle")
+    middle.append(numbers(30))
+    middle.branch("leaf").append(numbers(40))
+    table.delete_branch("middle")
+    for life in range(2):
+        table.branch("short").append(numbers(50 + life))
+        table.delete_branch("short")
+    table.branch("short").append(numbers(60))
+    aborted(table)
+    return catalog
+
+
+def test_logs_that_others_start_from_count_though_their_branch_is_over() -> None:
+    catalog = everything(open_store(fresh_url()))
+    result = catalog.collect(grace=0)
+    assert (result.tables, result.logs) == (2, 5)
+    assert result.referenced == 5
+    assert len([item for item in result.deleted if item.name.startswith("data/")]) == 3 + 4 + 2
+    whole(another(catalog))
+    assert another(catalog).table("t", "leaf").read().num_rows == 30
+
+
+DAMAGE: dict[str, Callable[[str], bool]] = {
+    "a version": lambda name: name.startswith("tables/t/main/") and name.endswith(".v"),
+    "a version of a branch": lambda name: name.startswith("tables/t/leaf/"),
+    "a version that others start from": lambda name: name.startswith("tables/t/middle/") and ".v" in name,
+    "settings": lambda name: name == "tables/t/settings.json",
+    "settings of another table": lambda name: name == "tables/again/settings~3.json",
+    "the start of a branch": lambda name: name.endswith("branches/leaf.json"),
+    "the start of a branch that is over": lambda name: name.endswith("branches/middle.json"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+def test_what_cannot_be_read_ends_it_before_anything_is_deleted(kind: str, how: str) -> None:
+    catalog = everything(open_store(fresh_url()))
+    name = next(name for name in objects(catalog) if DAMAGE[kind](name))
+    data = catalog.store.get(name)
+    if how == "damaged":
+        catalog.store.put(name, data[:30] + bytes([data[30] ^ 1]) + data[31:])
+    elif kind in ("a version", "a version of a branch"):  # one that nobody refers to can vanish unseen
+        handle = catalog.table("t", "leaf" if "branch" in kind else "main")
+        first, _ = handle.append(numbers(70)), handle.append(numbers(80))
+        catalog.store.delete([name for name in objects(catalog) if str(first.id) in name])
+    else:
+        catalog.store.delete([name])
+    before = segments(catalog)
+    with pytest.raises((DataError, StoreUnavailable)):
+        Catalog(catalog.store, **OPTIONS).collect(grace=0)
+    assert segments(catalog) == before
+
+
+def test_a_failing_request_deletes_nothing_that_is_needed() -> None:
+    number = 0
+    while True:
+        number += 1 if EVERY_REQUEST else 7
+        store = FaultyStore(open_store(fresh_url()))
+        catalog = everything(store)
+        expected = {name: catalog.read(name).to_pylist() for name in catalog.tables()}
+        before = len(store.calls)
+        store.plan = nth(before + number, "error")
+        try:
+            Catalog(store, **OPTIONS).collect(grace=0)
+        except CrdtcatError as error:
+            assert isinstance(error, StoreUnavailable)  # noqa: PT017 (it need not be raised)
+        finished = len(store.calls) < before + number
+        store.plan = None
+        whole(Catalog(store, **OPTIONS))
+        assert not Catalog(store, **OPTIONS).collect(grace=0, dry_run=True).of("condemned")
+        Catalog(store, **OPTIONS).collect(grace=0)
+        assert {name: Catalog(store, **OPTIONS).read(name).to_pylist() for name in expected} == expected
+        if finished:
+            break
+    assert number > 30
+
+
+class Meanwhile:
+    """A plan that lets others do everything there is just before the n-th request."""
+
+    def __init__(self, inner: Store, number: int) -> None:
+        self.inner, self.number = inner, number
+
+    def __call__(self, call: Call) -> Fault | None:
+        if call.number == self.number:
+            catalog = Catalog(self.inner, **OPTIONS)
+            table = catalog.table("t")
+            table.append(numbers(100))
+            table.merge("leaf")
+            catalog.table("t", "short").append(numbers(110))
+            catalog.table("t", "short").branch("aaa").append(numbers(120))
+            table.delete_branch("short")
+            table.delete_branch("leaf")
+            table.checkpoint()
+            table.collect()
+            catalog.drop_table("again")
+            catalog.create_table("again", SCHEMA).append(numbers(130))
+            catalog.create_table("new", SCHEMA).append(numbers(140))
+            catalog.collect(grace=0)
+        return None
+
+
+def test_whatever_others_finish_meanwhile_is_kept() -> None:
+    """Without any grace period, at every request: safe while nobody else is in the middle of something."""
+    number = 0
+    while True:
+        number += 1 if EVERY_REQUEST else 9
+        store = FaultyStore(open_store(fresh_url()), page_limit=2)
+        everything(store.inner)
+        before = len(store.calls)
+        store.plan = Meanwhile(store.inner, before + number)
+        try:
+            Catalog(store, **OPTIONS).collect(grace=0)
+        except StoreUnavailable as error:
+            assert "try again later" in str(error)  # noqa: PT017 (a branch was made in front of its eyes)
+        if len(store.calls) < before + number:
+            break
+        catalog = Catalog(store.inner, **OPTIONS)
+        whole(catalog)
+        assert catalog.table("t").read().num_rows == 40
+        assert catalog.table("t", "aaa").read().num_rows == 40
+        assert catalog.read("again").num_rows == catalog.read("new").num_rows == 10
+    assert number > 40
+
+
+def test_threads_of_writers_and_collectors_on_disk(old: Catalog) -> None:
+    """Garbage is a day old, commits are not: collectors and writers of every kind for a while, at once."""
+    table = old.create_table("t", SCHEMA)
+    table.append(numbers(0))
+    needed = segments(old)
+    aborted(table, 30)
+    age(old, 3)
+    old.collect()
+    age(old, 3)
+    garbage = segments(old) - needed
+    stop = time.monotonic() + 4
+    failures: list[BaseException] = []
+    appended = [0, 0]
+
+    def write(number: int) -> None:
+        mine = Catalog(old.url, **OPTIONS)
+        own = mine.table("t").branch(f"b{number}")
+        while time.monotonic() < stop:
+            own.append(numbers(1000 * number))
+            mine.table("t").merge(f"b{number}")
+            aborted(own, 1)
+            appended[number] += 1
+            if appended[number] % 5 == 0:
+                own.checkpoint()
+                mine.table("t").checkpoint()
+                mine.create_table(f"short{number}", SCHEMA).append(numbers(0))
+                mine.drop_table(f"short{number}")
+
+    def collect(_: int) -> None:
+        while time.monotonic() < stop:
+            Catalog(old.url, **OPTIONS).collect()
+
+    def guarded(work: Any, number: int) -> None:
+        try:
+            work(number)
+        except BaseException as error:  # noqa: BLE001 (raised again below)
+            failures.append(error)
+
+    threads = [
+        threading.Thread(target=guarded, args=(work, number))
+        for number in range(2)
+        for work in (write, collect)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    assert not garbage & segments(old)
+    fresh = Catalog(old.url, **OPTIONS)
+    assert fresh.read("t").num_rows == 10 + 10 * sum(appended)
+    assert sum(appended) > 4
+    whole(fresh)
+
+
+def test_a_commit_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 2 * TRANSACTION_SECONDS_MAX <= COLLECT_GRACE_SECONDS
+    catalog = lake(**OPTIONS, segment_bytes=2**20)
+    table = catalog.create_table("t", SCHEMA)
+    much = pa.table({"n": range(200_000)}, schema=SCHEMA)
+    now = hlc.wall_ms()
+    stream = table.stream()
+    stream.write(much)
+    staging = plan_parts(table._session, SCHEMA)
+    part = staging.stage([batch for _ in range(3) for batch in much.to_batches()])
+    later = TRANSACTION_SECONDS_MAX * 1000 + 2_000
+    monkeypatch.setattr("crdtcat.writing.staged.wall_ms", lambda: now + later)
+    with pytest.raises(LimitExceeded, match="TRANSACTION_SECONDS_MAX"):
+        stream.commit()
+    with pytest.raises(LimitExceeded, match="TRANSACTION_SECONDS_MAX"):
+        join_parts(staging, [part])
+    assert not table.history()
+
+
+def test_progress_and_wrong_arguments() -> None:
+    catalog = lake(**OPTIONS)
+    aborted(catalog.create_table("t", SCHEMA))
+    told: list[Progress] = []
+    assert isinstance(catalog.collect(grace=0, progress=told.append), GarbageResult)
+    assert {item.unit for item in told} == {"folders of segments", "tables", "objects deleted"}
+    for wrong in (-1, float("nan"), float("inf"), "1", None):
+        with pytest.raises(InvalidArgument, match="grace"):
+            catalog.collect(grace=wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="progress"):
+        catalog.collect(progress=7)  # type: ignore[arg-type]
+
+
+def test_an_empty_catalog() -> None:
+    assert lake().collect(grace=0).garbage == ()
+    store = open_store(fresh_url())
+    store.put("crdtcat.json", b"x")
+    with pytest.raises(Corrupt):
+        Catalog(store).collect()
