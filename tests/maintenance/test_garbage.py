@@ -438,3 +438,38 @@ def test_an_empty_catalog() -> None:
     store.put("crdtcat.json", b"x")
     with pytest.raises(Corrupt):
         Catalog(store).collect()
+
+
+def test_logs_and_tags_of_dropped_tables_go_a_grace_period_after_the_drop(old: Catalog) -> None:
+    table = old.create_table("t", SCHEMA)
+    table.append(numbers(0))
+    table.tag("tag")
+    table.branch("b").append(numbers(10))
+    straggler = old.store.get(next(name for name in objects(old) if name.endswith(".v")))
+    age(old, 3)
+    old.drop_table("t")
+    old.store.put(f"tables/t/main/{'0' * 16}-{'1' * 16}-00000001-{'2' * 32}.v", straggler)
+    assert not old.collect().deleted
+    age(old, 2)
+    deleted = [item.name for item in old.collect().deleted if item.name.startswith("tables/")]
+    assert [name.rpartition("/")[0] for name in deleted] == [
+        "tables/t/main",
+        "tables/t/refs/branches",
+        "tables/t/refs/tags",
+    ]
+    assert "tables/t/main/dropped" in objects(old)
+
+
+def test_a_drop_that_was_cut_off_is_made_up_for(old: Catalog) -> None:
+    table = old.create_table("t", SCHEMA)
+    table.append(numbers(0))
+    settings = table._session.settings
+    name = "tables/t/settings.json"
+    old.store.put(name, settings.model_copy(update={"dropped": True}).encode())  # and then it was killed
+    age(old, 3)
+    assert not old.collect(dry_run=True).deleted
+    assert "tables/t/main/dropped" not in objects(old)
+    assert [item.fate for item in old.collect().garbage] == ["condemned"]
+    assert "tables/t/main/dropped" in objects(old)
+    age(old, 3)
+    assert [item.name.rpartition(".")[2] for item in old.collect().deleted] == ["v", "parquet"]

@@ -18,7 +18,7 @@ from crdtcat.errors import CrdtcatError, DataError, InvalidArgument, NotFound, S
 from crdtcat.maintenance import Progress, VerifyReport
 from crdtcat.store import Store, open_store
 from crdtcat.testing.faulty import Call, Fault, FaultyStore, nth
-from crdtcat.writing import stage
+from crdtcat.writing import prepared, stage
 from tests.catalog.lakes import another, lake, objects
 from tests.faults.operations import OPTIONS, SCHEMA, fresh_url, rows
 
@@ -271,7 +271,7 @@ def test_a_writer_whose_hashes_lie_is_found_by_content(monkeypatch: pytest.Monke
 
 def test_a_writer_that_inlines_other_rows_is_found_by_content(monkeypatch: pytest.MonkeyPatch) -> None:
     table = lake().create_table("t")
-    monkeypatch.setattr(stage, "hash_table", lambda chunk: hash_table(numbers(9, chunk.num_rows)))
+    monkeypatch.setattr(prepared, "hash_table", lambda chunk: hash_table(numbers(9, chunk.num_rows)))
     version = table.append(numbers(0, 4))
     monkeypatch.undo()
     assert table.verify("bytes").ok

@@ -178,11 +178,22 @@ class _Collection:
             self._store.put(condemned_name(secrets.token_bytes(8)), encode_condemned(titles))
 
     def _left_behind(self, survey: Survey, now_ms: int) -> Iterator[Garbage]:
-        """Old files in folders that nobody reads. The marks stay: they tell handles that are still open."""
-        for folder in survey.dead:
-            for item in self._store.list(folder):
-                age_ms = now_ms - item.modified_ms
-                if item.name != dropped_name(folder) and age_ms >= self._grace_ms:
+        """Files in folders that nobody reads, once their table has been dropped for a grace period.
+
+        The marks stay: they tell handles that are still open. Where a drop was cut off before its mark, the
+        mark is made up for, and the rest waits for it.
+        """
+        marks: dict[str, int] = {}
+        for folder, log in sorted(survey.dead, key=lambda each: each[0] != each[1]):  # logs first, then refs
+            listed = list(self._store.list(folder))
+            marks.update((item.name, item.modified_ms) for item in listed if item.name == dropped_name(log))
+            if dropped_name(log) not in marks and not self._dry_run:
+                self._store.put(dropped_name(log), b"")
+                marks[dropped_name(log)] = now_ms
+            if marks.get(dropped_name(log), now_ms) > now_ms - self._grace_ms:
+                continue
+            for item in listed:
+                if item.name != dropped_name(folder) and item.modified_ms <= now_ms - self._grace_ms:
                     yield Garbage(item.name, item.size, "deleted", "of a dropped table or a deleted branch")
 
     def _delete(self, names: list[str]) -> None:

@@ -31,6 +31,7 @@ PASSES_MAX: Final = 3
 BATCH: Final = 256  # transactions read at a time
 REFS: Final = "refs"
 
+Dead = tuple[tuple[str, str], ...]
 Found = Callable[[bytes], object]
 """Takes the names of segments that something refers to, 24 bytes each, concatenated."""
 
@@ -42,12 +43,13 @@ class Survey:
     Attributes:
         tables: live tables.
         logs: logs read.
-        dead: folders that nobody reads any more: logs, tags and branch starts of what was dropped.
+        dead: folders that nobody reads any more (logs, tags and branch starts of what was dropped), each with
+            the log folder whose mark says so.
     """
 
     tables: int
     logs: int
-    dead: tuple[str, ...]
+    dead: Dead
 
 
 def survey(store: Store, options: Options, found: Found, told: Callable[[int, int], object]) -> Survey:
@@ -65,7 +67,7 @@ def survey(store: Store, options: Options, found: Found, told: Callable[[int, in
     tables = store.folders("tables/")
     settings = all_settings(store, tables)
     live = logs = 0
-    dead: list[str] = []
+    dead: Dead = ()
     for done, table in enumerate(tables, start=1):
         count, gone = _table(store, options, table, settings[table], found)
         live += count > 0
@@ -89,7 +91,7 @@ def _in_transactions(store: Store) -> Iterator[bytes]:
 
 def _table(
     store: Store, options: Options, table: str, settings: Settings | DataError | None, found: Found
-) -> tuple[int, list[str]]:
+) -> tuple[int, Dead]:
     """How many logs of a table were read, and which of its folders are dead."""
     failure: Exception | None = None
     for _ in range(PASSES_MAX):
@@ -106,14 +108,14 @@ def _table(
 
 def _pass(
     store: Store, options: Options, table: str, settings: Settings | None, found: Found
-) -> tuple[int, list[str]]:
+) -> tuple[int, Dead]:
     folders = {name: _incarnation(name) for name in store.folders(f"tables/{table}/") if name != REFS}
     if settings is None:
         if any(next(store.list(f"tables/{table}/{name}/"), None) is not None for name in folders):
             raise Corrupt(
                 settings_name(table), "missing, and the table's log is there; restore it from a copy"
             )
-        return 0, []
+        return 0, ()
     newest = settings.incarnation
     if any(number is None or number > newest for number in folders.values()):
         strange = next(name for name, number in folders.items() if number is None or number > newest)
@@ -122,11 +124,13 @@ def _pass(
             "settings are missing; try again later, and if that does not help, restore them"
         )
     ended = newest if settings.dropped else newest - 1
-    dead = [f"tables/{table}/{name}/" for name, number in folders.items() if (number or 0) <= ended]
+    dead = [(f"tables/{table}/{name}/",) * 2 for name, number in folders.items() if (number or 0) <= ended]
     refs = {name: _incarnation(name) for name in store.folders(f"tables/{table}/{REFS}/")} if ended else {}
-    dead += [f"tables/{table}/{REFS}/{name}/" for name, number in refs.items() if (number or newest) <= ended]
+    for name, number in refs.items():
+        if number is not None and number <= ended:
+            dead.append((f"tables/{table}/{REFS}/{name}/", log_folder(table, MAIN, number)))
     if settings.dropped:
-        return 0, dead
+        return 0, tuple(dead)
     ours = {f"tables/{table}/{name}/" for name, number in folders.items() if number == newest}
     count, needed = _live(store, options, table, settings, found)
     over = {log_folder(table, *life_folder) for life_folder in needed.over}
@@ -136,7 +140,7 @@ def _pass(
             f"{min(unknown)} belongs to no branch that is known: it was made meanwhile, or its start is "
             "missing; try again later, and if that does not help, restore it"
         )
-    return count, [*dead, *sorted(ours & over - needed.folders)]
+    return count, (*dead, *((folder, folder) for folder in sorted(ours & over - needed.folders)))
 
 
 @dataclass(frozen=True)
