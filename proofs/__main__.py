@@ -1,4 +1,4 @@
-"""`python -m proofs [smt] [coq] [tla]`: run every proof and model, one line each; exit 1 on any gap."""
+"""`python -m proofs [smt] [coq] [vectors] [tla]`: run every proof and model, a line each; exit 1 on gaps."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from proofs import coq_runner, smt_runner, tla_runner
+from proofs import coq_runner, smt_runner, tla_runner, vectors_runner
 from proofs.report import MissingTool, Report
 
 PARTS: dict[str, Callable[[Report], None]] = {
     "smt": smt_runner.run,
     "coq": coq_runner.run,
+    "vectors": vectors_runner.run,
     "tla": tla_runner.run,
 }
 

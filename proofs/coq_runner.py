@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from proofs import tools
+from proofs import model_program, tools
 from proofs.report import Report
 
 COQ = tools.HERE / "coq"
@@ -125,6 +125,7 @@ def run(report: Report) -> None:
             if not _compile(coqc, Path(folder), file, report):
                 return
         _check_assumptions(coqc, Path(folder), files, report)
+        model_program.keep(Path(folder))
     everything = proved_theorems()
     for name in REQUIRED:
         if name not in everything:

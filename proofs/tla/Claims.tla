@@ -18,11 +18,12 @@
    repeated); a claimer may stop for ever anywhere, which is also how CommitUnknown ends. Listings are one step, except
    the reader's, which lists claims and then bundles; modules Log and Transactions look into those.
 
-   Overlaps: pairs of commits that touch the same rows. Blind commits start from the hint. *)
+   Overlaps: pairs of commits that touch the same rows. Blind commits start from the hint. Lost: whether PUTs
+   go unanswered. *)
 
 EXTENDS Naturals, FiniteSets, TLC
 
-CONSTANTS Commits, Blind, Overlaps, Alike, NumberMax, ReadsMax, Bug
+CONSTANTS Commits, Blind, Overlaps, Alike, NumberMax, ReadsMax, Lost, Bug
 
 VARIABLES
     claims,    \* per number the commit whose file is there, or None
@@ -124,7 +125,7 @@ PutAnswered(c) ==
 
 (* One such PUT at a time keeps the search small; one that sleeps before its PUT is as late as any. *)
 PutUnanswered(c) ==
-    /\ phase[c] = "put" /\ sent = {}
+    /\ Lost /\ phase[c] = "put" /\ sent = {}
     /\ sent' = sent \union {<<c, try[c]>>}
     /\ UNCHANGED <<claims, bundled, stored, phase, origin, parent, base, try, fresh, trusting, winners>>
     /\ UNCHANGED reader

@@ -121,7 +121,7 @@ class Author:
         self.hlc, self.seq = max(self.hlc, seen) + 1 + ahead, self.seq + 1
         body = {
             **({} if blind else clock_since(head)),
-            **_columns(chunks),
+            **chunk_columns(chunks),
             "h": self.hlc,
             "w": self.number,
             "s": self.seq,
@@ -153,7 +153,7 @@ def _type(item: StoredField) -> pa.DataType:
     return next(kind for kind in TYPES if encode_type(kind) == item.type)
 
 
-def _columns(chunks: Sequence[Chunk]) -> dict[str, Any]:
+def chunk_columns(chunks: Sequence[Chunk]) -> dict[str, Any]:
     """The version file's keys for chunks that are all inlined and share one schema."""
     if not chunks:
         return {}

@@ -1,0 +1,39 @@
+(** The executable part of the model, as OCaml: an oracle for the Python code (see ../vectors.py).
+
+    Numbers become OCaml's 63-bit integers, so vectors keep below 2^62; everything else is extracted as it is.
+    Nothing is proved here, and nothing that is proved is about what this writes. *)
+
+From Coq Require Import NArith List.
+From Coq Require Import ExtrOcamlBasic ExtrOcamlZInt.
+From Crdtcat Require Import Order Semilattice Fmap Clock Lattices State Head IntervalSets.
+Import ListNotations.
+
+(** Maps as plain lists of bindings, which is what they are; built by merging single bindings. *)
+Definition map_of {V} (combine : V -> V -> V) (l : list (N * V)) : fmap N V :=
+  fold_right (fun b m => insert combine (fst b) (snd b) m) empty l.
+
+Definition clock_of : list (N * positive) -> vclock := map_of Pos.max.
+Definition counter_of : list (N * N) -> gcounter := map_of N.max.
+
+(** OR-set over dots with elements that are numbers; of two elements under one dot the greater wins. *)
+Definition sets : Type := orset (D := N) (P := N).
+Definition sets_of : list (N * dot_state (P := N)) -> sets := map_of (dot_join N.max).
+Definition sets_merge : sets -> sets -> sets := orset_merge N.max.
+
+(** A map of registers, each (stamp, value). *)
+Definition registers : Type := fmap N (N * N).
+Definition registers_of : list (N * (N * N)) -> registers := map_of (lww_merge (S := N) (V := N)).
+Definition registers_merge : registers -> registers -> registers := merge (lww_merge (S := N) (V := N)).
+
+Definition head_standing := Head.standing.
+Definition head_alive := Head.alive (Row := N).
+Definition head_cell := Head.cell (Row := N) (Column := N) (Value := N).
+Definition versions_of : list version -> state := state_of.
+Definition order_ids : list version_id -> list version_id := fun l => members (of_list l).
+Definition runs_union := IntervalSets.union.
+Definition runs_intersection := IntervalSets.intersection.
+Definition runs_difference := IntervalSets.difference.
+
+Extraction "model.ml" tick receive clock_of vclock_merge counter_of gcounter_merge gcounter_value
+  sets_of sets_merge registers_of registers_merge head_standing head_alive head_cell versions_of order_ids
+  bindings runs_union runs_intersection runs_difference.

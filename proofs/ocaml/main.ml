@@ -1,0 +1,121 @@
+(* Answers questions about the extracted model, one per line: an operation and its arguments as JSON arrays of
+   numbers. See ../vectors.py for what each operation means. *)
+
+type json = Number of int | Array of json list
+
+let parse text =
+  let at = ref 0 in
+  let skip () = while !at < String.length text && text.[!at] = ' ' do incr at done in
+  let rec value () =
+    skip ();
+    if text.[!at] = '[' then begin incr at; Array (items []) end
+    else begin
+      let start = !at in
+      while !at < String.length text && (match text.[!at] with '0' .. '9' -> true | _ -> false) do incr at done;
+      Number (int_of_string (String.sub text start (!at - start)))
+    end
+  and items found =
+    skip ();
+    match text.[!at] with
+    | ']' -> incr at; List.rev found
+    | ',' -> incr at; items found
+    | _ -> let one = value () in items (one :: found)
+  in
+  value ()
+
+let rec print = function
+  | Number n -> string_of_int n
+  | Array l -> "[" ^ String.concat "," (List.map print l) ^ "]"
+
+let number = function Number n -> n | Array _ -> failwith "expected a number"
+let list = function Array l -> l | Number _ -> failwith "expected an array"
+let numbers j = List.map number (list j)
+let pair j = match numbers j with [a; b] -> (a, b) | _ -> failwith "expected a pair"
+let pairs j = List.map pair (list j)
+let of_pair (a, b) = Array [Number a; Number b]
+let of_pairs l = Array (List.map of_pair l)
+
+let set j =
+  match list j with
+  | [live; removed] ->
+      Model.sets_of
+        (List.map (fun (d, e) -> (d, Model.Live e)) (pairs live)
+        @ List.map (fun d -> (d, Model.Removed)) (numbers removed))
+  | _ -> failwith "a set is its live dots and its removed dots"
+
+let of_set s =
+  let held = Model.bindings Model.ordered_N s in
+  let live = List.filter_map (function d, Model.Live e -> Some (d, e) | _, Model.Removed -> None) held in
+  let removed = List.filter_map (function d, Model.Removed -> Some (Number d) | _ -> None) held in
+  Array [of_pairs live; Array removed]
+
+let triple j = match numbers j with [k; s; v] -> (k, (s, v)) | _ -> failwith "expected a triple"
+let registers j = Model.registers_of (List.map triple (list j))
+
+let of_registers m =
+  Array (List.map (fun (k, (s, v)) -> Array [Number k; Number s; Number v]) (Model.bindings Model.ordered_N m))
+
+(* One version: time, writer, count, key, row it adds, scope, partition, rows it deletes, properties it sets. *)
+let head j =
+  let parts = List.map (fun v -> Array.of_list (list v)) (list j) in
+  let version p = ((((number p.(0), number p.(1)), number p.(2)), 0), []) in
+  let known = List.map (fun p -> (version p, p)) parts in
+  let of_version v = List.assoc v known in
+  let key v = match number (of_version v).(3) with 0 -> None | k -> Some k in
+  let row v = number (of_version v).(4) in
+  let adds v r = r <> 0 && row v = r in
+  let partition r = number (snd (List.find (fun (v, _) -> row v = r) known)).(6) in
+  let scope v =
+    match number (of_version v).(5) with
+    | 0 -> None
+    | 1 -> Some (fun _ -> true)
+    | p -> Some (fun r -> partition r = p - 2)
+  in
+  let deletes v r = List.mem r (numbers (of_version v).(7)) in
+  let writes v _ c = List.assoc_opt c (pairs (of_version v).(8)) in
+  let state = Model.versions_of (List.map fst known) in
+  let rows = List.sort_uniq compare (List.filter (fun r -> r <> 0) (List.map (fun (v, _) -> row v) known)) in
+  let names = List.sort_uniq compare (List.concat_map (fun p -> List.map fst (pairs p.(8))) parts) in
+  let values =
+    List.filter_map
+      (fun c -> Option.map (fun (_, x) -> (c, x)) (Model.head_cell key writes state 0 c))
+      names
+  in
+  Array
+    [ Array (List.map (fun (v, _) -> Number (if Model.head_standing key state v then 1 else 0)) known);
+      Array (List.map (fun r -> Number r) (List.filter (Model.head_alive key adds deletes scope state) rows));
+      of_pairs values ]
+
+let order j =
+  let id v = match numbers v with [h; w; s; d] -> (((h, w), s), d) | _ -> failwith "expected an id" in
+  let back (((h, w), s), d) = Array (List.map (fun n -> Number n) [h; w; s; d]) in
+  Array (List.map back (Model.order_ids (List.map id (list j))))
+
+let answer operation argument =
+  match operation, list argument with
+  | "tick", [a; b] -> Number (Model.tick (number a) (number b))
+  | "receive", [a; b; c] -> Number (Model.receive (number a) (number b) (number c))
+  | "clock", [a; b] ->
+      of_pairs (Model.bindings Model.ordered_N (Model.vclock_merge (Model.clock_of (pairs a)) (Model.clock_of (pairs b))))
+  | "counter", [a; b] ->
+      let merged = Model.gcounter_merge (Model.counter_of (pairs a)) (Model.counter_of (pairs b)) in
+      Array [Number (Model.gcounter_value merged); of_pairs (Model.bindings Model.ordered_N merged)]
+  | "set", [a; b] -> of_set (Model.sets_merge (set a) (set b))
+  | "registers", [a; b] -> of_registers (Model.registers_merge (registers a) (registers b))
+  | "union", [a; b] -> of_pairs (Model.runs_union (pairs a) (pairs b))
+  | "intersection", [a; b] -> of_pairs (Model.runs_intersection (pairs a) (pairs b))
+  | "difference", [a; b] -> of_pairs (Model.runs_difference (pairs a) (pairs b))
+  | "order", _ -> order argument
+  | "head", _ -> head argument
+  | _ -> failwith ("no such question: " ^ operation)
+
+let () =
+  try
+    while true do
+      let line = input_line stdin in
+      let space = String.index line ' ' in
+      let operation = String.sub line 0 space in
+      let rest = String.sub line (space + 1) (String.length line - space - 1) in
+      print_endline (print (answer operation (parse rest)))
+    done
+  with End_of_file -> ()

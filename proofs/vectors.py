@@ -1,0 +1,154 @@
+"""Questions to the model and their answers: what the extracted program and the Python code must agree on.
+
+A question is an operation and arguments, nested lists of numbers, all below 2**62 (OCaml's integers):
+
+=============  ===========================================================  ================================
+operation      arguments                                                    answer
+=============  ===========================================================  ================================
+tick           last, physical milliseconds                                  the next timestamp
+receive        last, remote, physical milliseconds                          the next timestamp
+clock          two vector clocks, each [writer, count] pairs                their merge
+counter        two G-counters, each [writer, count] pairs                   value and pairs of their merge
+set            two OR-sets, each [dot, element] pairs and removed dots      their merge
+registers      two maps of registers, each [name, stamp, value]             their merge
+union          two lists of [start, stop]                                   canonical runs
+intersection   the same                                                     canonical runs
+difference     the same                                                     canonical runs
+order          version ids [time, writer, count, digest]                    sorted, each once
+head           versions, see `Version` in `replay.py`                       standing, rows alive, properties
+=============  ===========================================================  ================================
+
+`tests/proofs/vectors/` keeps questions with the extracted program's answers; `python -m proofs.vectors` writes
+them anew. They are replayed in pytest without OCaml, and compared with a fresh extraction by `make proofs`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from proofs import model_program
+
+Question = tuple[str, list[Any]]
+KEPT = Path(__file__).resolve().parent.parent / "tests" / "proofs" / "vectors" / "vectors.json"
+SEED = 20
+COUNT = 24
+OPERATIONS = (
+    "tick",
+    "receive",
+    "clock",
+    "counter",
+    "set",
+    "registers",
+    "union",
+    "intersection",
+    "difference",
+    "order",
+    "head",
+)
+
+
+def questions(seed: int, count: int) -> list[Question]:
+    """`count` questions of every operation, drawn from one seed."""
+    draw = random.Random(seed)  # noqa: S311 - examples, not secrets
+    return [(operation, _arguments(operation, draw)) for operation in OPERATIONS for _ in range(count)]
+
+
+def _arguments(operation: str, draw: random.Random) -> list[Any]:
+    if operation == "tick":
+        return [_moment(draw), _wall(draw)]
+    if operation == "receive":
+        return [_moment(draw), _moment(draw), _wall(draw)]
+    if operation in ("clock", "counter"):
+        return [_counts(draw), _counts(draw)]
+    if operation == "set":
+        return [_set(draw), _set(draw)]
+    if operation == "registers":
+        return [_registers(draw), _registers(draw)]
+    if operation == "order":
+        return [_id(draw) for _ in range(draw.randrange(8))]
+    if operation == "head":
+        return _history(draw)
+    return [_runs(draw), _runs(draw)]
+
+
+def _wall(draw: random.Random) -> int:
+    return draw.choice((0, 1, 2, 1_700_000_000_000, 2**45))
+
+
+def _moment(draw: random.Random) -> int:
+    """Near the walls, so that equal times, full counters and clocks behind and ahead all occur."""
+    return max(0, (_wall(draw) << 16) + draw.choice((-1, 0, 1, 65535)))
+
+
+def _counts(draw: random.Random) -> list[list[int]]:
+    return [[writer, draw.randrange(1, 4)] for writer in range(4) if draw.randrange(2)]
+
+
+def _set(draw: random.Random) -> list[Any]:
+    places = [draw.randrange(4) for _ in range(5)]  # 0: unseen, 1: removed, else live
+    live = [[dot, draw.randrange(3)] for dot, place in enumerate(places) if place > 1]
+    return [live, [dot for dot, place in enumerate(places) if place == 1]]
+
+
+def _registers(draw: random.Random) -> list[list[int]]:
+    return [[name, draw.randrange(3), draw.randrange(3)] for name in range(3) if draw.randrange(3)]
+
+
+def _id(draw: random.Random) -> list[int]:
+    return [draw.randrange(3), draw.randrange(3), draw.randrange(1, 3), draw.randrange(2)]
+
+
+def _runs(draw: random.Random) -> list[list[int]]:
+    """Any order; they may overlap, touch, repeat, be empty."""
+    starts = [draw.randrange(20) for _ in range(draw.randrange(6))]
+    return [[start, start + draw.randrange(6)] for start in starts]
+
+
+def _history(draw: random.Random) -> list[Any]:
+    """Versions as `replay.Version` reads them; a version deletes only rows of those before it in the list."""
+    made: list[Any] = []
+    for number in range(1, draw.randrange(2, 8)):
+        kind = draw.choice(("append", "append", "overwrite", "delete", "property", "both"))
+        adds = kind in ("append", "overwrite", "both")
+        earlier = [version[4] for version in made if version[4]]
+        deleted = draw.sample(earlier, draw.randrange(len(earlier) + 1)) if kind in ("delete", "both") else []
+        made.append(
+            [
+                draw.randrange(1, 9),
+                number,
+                1,
+                draw.choice((0, 0, 0, 1, 2)),
+                number if adds else 0,
+                draw.choice((1, 1, 2, 3)) if kind == "overwrite" else 0,
+                draw.randrange(2),
+                sorted(deleted),
+                [[draw.randrange(1, 3), draw.randrange(1, 9)]] if kind in ("property", "both") else [],
+            ]
+        )
+    return made
+
+
+def kept() -> list[tuple[str, list[Any], Any]]:
+    """The questions and answers of the repository."""
+    return [(operation, arguments, answer) for operation, arguments, answer in json.loads(KEPT.read_text())]
+
+
+def main() -> int:
+    """Write the kept vectors anew, from a fresh extraction."""
+    asked = questions(SEED, COUNT)
+    answers = model_program.ask(model_program.build(), asked)
+    lines = [
+        json.dumps([operation, arguments, answer], separators=(",", ":"))
+        for (operation, arguments), answer in zip(asked, answers, strict=True)
+    ]
+    KEPT.parent.mkdir(parents=True, exist_ok=True)
+    KEPT.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
