@@ -31,22 +31,22 @@ def answer(operation: str, arguments: list[Any]) -> Any:
     return ANSWERS[operation](*arguments) if operation not in WHOLE else WHOLE[operation](arguments)
 
 
-def clock(a: list[Any], b: list[Any]) -> Any:
+def _clock(a: list[Any], b: list[Any]) -> Any:
     merged = VectorClock(dict(a)).merge(VectorClock(dict(b)))
     return [[writer, merged[writer]] for writer in sorted(merged)]
 
 
-def counter(a: list[Any], b: list[Any]) -> Any:
+def _counter(a: list[Any], b: list[Any]) -> Any:
     merged = GCounter(dict(a)).merge(GCounter(dict(b)))
     return [merged.value, [[writer, count] for writer, count in sorted(merged.counts.items())]]
 
 
-def or_set(a: list[Any], b: list[Any]) -> Any:
+def _or_set(a: list[Any], b: list[Any]) -> Any:
     merged: ORSet[int, int] = ORSet(dict(a[0]), a[1]).merge(ORSet(dict(b[0]), b[1]))
     return [[[dot, element] for dot, element in sorted(merged.live.items())], sorted(merged.removed)]
 
 
-def registers(a: list[Any], b: list[Any]) -> Any:
+def _registers(a: list[Any], b: list[Any]) -> Any:
     first, second = (
         LatticeMap({name: LWWRegister(stamp, value) for name, stamp, value in side}) for side in (a, b)
     )
@@ -54,7 +54,7 @@ def registers(a: list[Any], b: list[Any]) -> Any:
     return [[name, merged[name].stamp, merged[name].value] for name in sorted(merged)]
 
 
-def order(ids: list[Any]) -> Any:
+def _order(ids: list[Any]) -> Any:
     """By the names of version files, which is what a listing sorts by."""
     found = {
         str(VersionId(time, writer, seq, digest.to_bytes(16, "big"))) for time, writer, seq, digest in ids
@@ -98,7 +98,7 @@ class Version(NamedTuple):
     properties: list[list[int]]
 
 
-def head(versions: list[Any]) -> Any:
+def _head(versions: list[Any]) -> Any:
     """Real version files, joined and folded."""
     parsed = [Version(*version) for version in versions]
     made: dict[int, tuple[VersionId, Version, Chunk | None]] = {}
@@ -150,12 +150,12 @@ def _ops(version: Version, removed: list[tuple[VersionId, Version, Chunk | None]
 ANSWERS: dict[str, Callable[..., Any]] = {
     "tick": hlc.tick,
     "receive": hlc.receive,
-    "clock": clock,
-    "counter": counter,
-    "set": or_set,
-    "registers": registers,
+    "clock": _clock,
+    "counter": _counter,
+    "set": _or_set,
+    "registers": _registers,
     "union": lambda a, b: _runs(_set(a).union(_set(b))),
     "intersection": lambda a, b: _runs(_set(a).intersection(_set(b))),
     "difference": lambda a, b: _runs(_set(a).difference(_set(b))),
 }
-WHOLE: dict[str, Callable[[list[Any]], Any]] = {"order": order, "head": head}
+WHOLE: dict[str, Callable[[list[Any]], Any]] = {"order": _order, "head": _head}

@@ -18,8 +18,9 @@ order          version ids [time, writer, count, digest]                    sort
 head           versions, see `Version` in `replay.py`                       standing, rows alive, properties
 =============  ===========================================================  ================================
 
-`tests/proofs/vectors/` keeps questions with the extracted program's answers; `python -m proofs.vectors` writes
-them anew. They are replayed in pytest without OCaml, and compared with a fresh extraction by `make proofs`.
+`tests/proofs/vectors/` keeps questions with the extracted program's answers; `python -m proofs.vectors`
+writes them anew. They are replayed in pytest without OCaml, and held against a fresh extraction by
+`make proofs`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,43 +38,12 @@ Question = tuple[str, list[Any]]
 KEPT = Path(__file__).resolve().parent.parent / "tests" / "proofs" / "vectors" / "vectors.json"
 SEED = 20
 COUNT = 24
-OPERATIONS = (
-    "tick",
-    "receive",
-    "clock",
-    "counter",
-    "set",
-    "registers",
-    "union",
-    "intersection",
-    "difference",
-    "order",
-    "head",
-)
 
 
 def questions(seed: int, count: int) -> list[Question]:
     """`count` questions of every operation, drawn from one seed."""
     draw = random.Random(seed)  # noqa: S311 - examples, not secrets
-    return [(operation, _arguments(operation, draw)) for operation in OPERATIONS for _ in range(count)]
-
-
-def _arguments(operation: str, draw: random.Random) -> list[Any]:
-    if operation == "tick":
-        return [_moment(draw), _wall(draw)]
-    if operation == "receive":
-        return [_moment(draw), _moment(draw), _wall(draw)]
-    if operation in ("clock", "counter"):
-        return [_counts(draw), _counts(draw)]
-    if operation == "set":
-        return [_set(draw), _set(draw)]
-    if operation == "registers":
-        return [_registers(draw), _registers(draw)]
-    if operation == "order":
-        return [_id(draw) for _ in range(draw.randrange(8))]
-    if operation == "head":
-        return _history(draw)
-    return [_runs(draw), _runs(draw)]
+    return [(operation, ARGUMENTS[operation](draw)) for operation in OPERATIONS for _ in range(count)]
 
 
 def _wall(draw: random.Random) -> int:
@@ -130,6 +101,22 @@ def _history(draw: random.Random) -> list[Any]:
             ]
         )
     return made
+
+
+ARGUMENTS: dict[str, Callable[[random.Random], list[Any]]] = {
+    "tick": lambda draw: [_moment(draw), _wall(draw)],
+    "receive": lambda draw: [_moment(draw), _moment(draw), _wall(draw)],
+    "clock": lambda draw: [_counts(draw), _counts(draw)],
+    "counter": lambda draw: [_counts(draw), _counts(draw)],
+    "set": lambda draw: [_set(draw), _set(draw)],
+    "registers": lambda draw: [_registers(draw), _registers(draw)],
+    "union": lambda draw: [_runs(draw), _runs(draw)],
+    "intersection": lambda draw: [_runs(draw), _runs(draw)],
+    "difference": lambda draw: [_runs(draw), _runs(draw)],
+    "order": lambda draw: [_id(draw) for _ in range(draw.randrange(8))],
+    "head": _history,
+}
+OPERATIONS = tuple(ARGUMENTS)
 
 
 def kept() -> list[tuple[str, list[Any], Any]]:

@@ -1,7 +1,7 @@
 """Holds the Python code against the program extracted from the Coq model.
 
-A gap is: a kept vector that a fresh extraction answers otherwise, a question that the library answers otherwise
-than the program does, or an operation without a kept vector.
+A gap is: a kept vector that a fresh extraction answers otherwise, a question that the library answers
+otherwise than the program does, or an operation without a kept vector.
 """
 
 from __future__ import annotations

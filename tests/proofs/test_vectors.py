@@ -1,4 +1,4 @@
-"""What the model answers, the library answers: kept vectors, and the extracted program itself where it is built."""
+"""What the model answers, the library answers: kept vectors, and the extracted program where it is built."""
 
 from __future__ import annotations
 
