@@ -1,0 +1,144 @@
+"""The real merges on every triple of every state of a small scope, not on a sample of them.
+
+Every pair of states is merged once by the library; results are recognized by their canonical bytes, so that
+the laws on triples are comparisons of numbers, and all of them are looked at.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from crdtcat.clock import VectorClock
+from crdtcat.format.frame import digest
+from crdtcat.lattice import GCounter, LatticeMap, LWWRegister, ORSet
+from crdtcat.log import Log, State, encode_bundle, join
+from crdtcat.protocol import bundle_name
+from crdtcat.testing.invariants import log_value
+from crdtcat.testing.strategies_log import FOLDER, Step, play
+from crdtcat.writing.inlined import moved_to_segments
+
+FULL = os.environ.get("CRDTCAT_SLOW") == "full"
+
+
+def check_every_triple(
+    values: Sequence[Any], merge: Callable[[Any, Any], Any], key: Callable[[Any], Any]
+) -> int:
+    """Associative, commutative, idempotent, and closed. Returns how many triples that was."""
+    number = {key(value): at for at, value in enumerate(values)}
+    assert len(number) == len(values), "different states, different bytes"
+    table = np.array([[number[key(merge(a, b))] for b in values] for a in values], np.int32)
+    everything = np.arange(len(values))
+    assert (table == table.T).all(), "commutative"
+    assert (table[everything, everything] == everything).all(), "idempotent"
+    for third in everything:
+        assert (table[table, third] == table[:, table[:, third]]).all(), "associative"
+    return len(values) ** 3
+
+
+def dots(count: int) -> list[ORSet[int, int]]:
+    """Every set over `count` dots: each unseen, live or removed."""
+    states = itertools.product((0, 1, 2), repeat=count)
+    return [
+        ORSet(
+            {dot: dot for dot in range(count) if at[dot] == 1}, [dot for dot in range(count) if at[dot] == 2]
+        )
+        for at in states
+    ]
+
+
+def counters(writers: int, most: int) -> list[GCounter[int]]:
+    """Every counter of some writers that counted up to `most` each."""
+    return [
+        GCounter({writer: count for writer, count in enumerate(counts) if count})
+        for counts in itertools.product(range(most + 1), repeat=writers)
+    ]
+
+
+def registers(count: int) -> list[dict[str, LWWRegister[int]]]:
+    """Every map of `count` registers: each absent, or of one of two stamps."""
+    chosen = itertools.product((None, 1, 2), repeat=count)
+    return [
+        {f"register {at}": LWWRegister(stamp, -stamp) for at, stamp in enumerate(stamps) if stamp is not None}
+        for stamps in chosen
+    ]
+
+
+def states(dot_count: int, register_count: int) -> list[LatticeMap[str, Any]]:
+    """The product: a set of dots, the counts of two writers, registers."""
+    return [
+        LatticeMap({"dots": chosen, "writers": counted, **held})
+        for chosen in dots(dot_count)
+        for counted in counters(2, 1)
+        for held in registers(register_count)
+    ]
+
+
+def test_every_triple_of_sets_over_three_dots() -> None:
+    assert check_every_triple(dots(3), ORSet.merge, ORSet.to_bytes) == 27**3
+
+
+def test_every_triple_of_clocks_of_two_writers() -> None:
+    clocks = [VectorClock({1: a, 2: b}) for a in range(4) for b in range(4)]
+    assert check_every_triple(clocks, VectorClock.merge, lambda clock: tuple(sorted(clock.items()))) == 16**3
+
+
+def test_every_triple_of_states_of_dots_writers_and_registers_together() -> None:
+    """Three dots, two writers, two registers: 972 states in full; two dots and one register otherwise."""
+    found = states(3, 2) if FULL else states(2, 1)
+    assert len(found) == (27 * 4 * 9 if FULL else 9 * 4 * 3)
+    assert check_every_triple(found, LatticeMap.merge, LatticeMap.to_bytes) == len(found) ** 3
+
+
+def logs() -> list[Log]:
+    """Every log that three versions of two writers can make, the first with its rows inlined, in one segment,
+    in another, or in both."""
+    steps = [Step(0, None, "append"), Step(0, None, "overwrite", more=1), Step(1, None, "properties", more=1)]
+    files = play(steps).files
+    first = State(FOLDER).joined(files[:1]).log
+    moved = [moved_to_segments(first).log for _ in range(2)]  # segment names are random
+    bundled = [_read_back(log) for log in moved]
+    firsts = [None, first, bundled[0], bundled[1], join(bundled[0], bundled[1])]
+    found = []
+    for start, second, third in itertools.product(firsts, (False, True), (False, True)):
+        rest = [files[at] for at, wanted in ((1, second), (2, third)) if wanted]
+        log = State(FOLDER).joined(rest).log
+        found.append(log if start is None else join(log, start))
+    return found
+
+
+def _read_back(log: Log) -> Log:
+    data = encode_bundle(log, FOLDER)
+    return State(FOLDER).joined([(bundle_name(FOLDER, 1, digest(data)), data)]).log
+
+
+def _text(log: Log) -> str:
+    value = log_value(log)
+    return repr(value | {"inline": sorted(value["inline"].items())})
+
+
+def test_every_triple_of_logs_of_three_versions_and_their_places() -> None:
+    assert check_every_triple(logs(), join, _text) == 20**3
+
+
+WRONG: dict[str, tuple[Sequence[Any], Callable[[Any, Any], Any]]] = {
+    "keeps the first": ([LWWRegister(1, 1), LWWRegister(2, 2)], lambda a, b: a),
+    "skips what looks older": (dots(2), lambda a, b: a if len(a.context) >= len(b.context) else a.merge(b)),
+    "nothing wins over the least": (
+        [LWWRegister(stamp, 0) for stamp in (1, 2, 3)],
+        lambda a, b: min(a, b, key=lambda one: one.stamp) if 1 in (a.stamp, b.stamp) and a != b else b,
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_merge_is_noticed(wrong: str) -> None:
+    """The check itself: merges that break a law do not pass."""
+    values, merge = WRONG[wrong]
+    with pytest.raises(AssertionError, match=r"commutative|idempotent|associative"):
+        check_every_triple(values, merge, lambda value: value.to_bytes())
