@@ -16,6 +16,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "partitions_and_filters": ("[8, 8, 8]", "13 pruned", "168 sales", "2 sales that day", "half a day"),
     "quickstart": ("'action': 'buy'", "amount: double", "1 row with an amount", "4 rows"),
     "streaming_ingest": ("600,000 rows taken, 0 visible", "still 1,200,000 rows", "above 3"),
+    "upserts": ("'tea', 'count': 4, 'price': 2.75", "left: ['tea']", "1 chunks pass straight through"),
     "time_travel": ("'tea', 'price': 3.0", "restored:", "overwrite", "restore"),
 }
 

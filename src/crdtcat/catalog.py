@@ -153,6 +153,7 @@ class Catalog(TendedCatalog):
         partition_by: Sequence[str] = (),
         time_column: str | None = None,
         mode: str = "merge",
+        key: Sequence[str] = (),
         exist_ok: bool = False,
     ) -> Table:
         """Create a table. One GET, one LIST and one PUT; one more GET and PUT the first time in a catalog.
@@ -166,16 +167,18 @@ class Catalog(TendedCatalog):
             partition_by: column names or transforms: `day(ts)`, `bucket(16, id)`, `truncate(3, zip)`, ...
             time_column: the column whose range `history` shows; the first timestamp by default.
             mode: "merge": writers never meet. "cas": strict history; who touches the same rows gets an error.
+            key: columns that rows are known by. The table then has one row for each key, in the order of
+                keys, and `append` is `upsert`. They are never null, and keep names and types for good.
             exist_ok: whether a table with the same settings may be there already.
 
         Raises:
             AlreadyExists: the name is taken.
-            UserError: names, types or partitioning that are not allowed, or too large together.
+            UserError: names, types, key or partitioning that are not allowed, or too large together.
             Corrupt: the table's log is there and its settings are not.
             CapabilityMissing: CAS mode on a store that cannot create exclusively.
         """
         validate_table_name(name)
-        settings = new_settings(schema, partition_by, time_column, mode)
+        settings = new_settings(schema, partition_by, time_column, mode, key)
         if mode == "cas":
             require_exclusion(self.store, name)
         settings.model_copy(update={"incarnation": 2**31}).encode()  # too large? then before anything is put

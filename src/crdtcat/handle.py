@@ -47,6 +47,11 @@ class Handle:
         """How it is partitioned, as it was created."""
         return self._session.settings.partition_by
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that rows are known by; empty in a table without a key."""
+        return self._session.settings.key
+
     def __repr__(self) -> str:
         branch = "" if self.branch_name == MAIN else f", branch {self.branch_name!r}"
         return f"Table({self.name!r}{branch} in {self._session.store.url})"

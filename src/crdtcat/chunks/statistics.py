@@ -183,7 +183,7 @@ def _float_bounds(array: pa.Array) -> tuple[Bound, Bound]:
 def _bytes_bounds(array: pa.Array) -> tuple[Bound, Bound]:
     wide = _is_text(array.type) or not pa.types.is_fixed_size_binary(array.type)
     least, greatest = _min_max(array.cast(pa.large_binary()) if wide else array)
-    return least[:STATISTICS_BYTES_MAX], _cut_up(greatest)
+    return least[:STATISTICS_BYTES_MAX], cut_up(greatest)
 
 
 def _min_max(array: pa.Array) -> tuple[Any, Any]:
@@ -191,7 +191,7 @@ def _min_max(array: pa.Array) -> tuple[Any, Any]:
     return bounds["min"].as_py(), bounds["max"].as_py()
 
 
-def _cut_up(text: bytes) -> bytes | None:
+def cut_up(text: bytes) -> bytes | None:
     """The least string of at most 64 bytes that is not below `text`, up to trailing zero bytes."""
     if len(text) <= STATISTICS_BYTES_MAX:
         return text

@@ -16,7 +16,8 @@ A copy is {"i": chunk ordinal, "r": row ids of its rows in order, "p": positions
 nil (where the rows were born), true (the rows now stand where this chunk does), or row ids of where they
 stand. Stamps say which cells are newer than their row: a list of [stored field, [fields], ids]; the stored
 field holds a number for each row, 0 for "as old as the row", else 1 + the place of the writing version's id
-among `ids`, for the values of all `fields` in that row.
+among `ids`, for the values of all `fields` in that row. In keyed tables there are stamps for all fields, with
+one item more, the ordinals of chunks in those versions, 4 bytes each; there 0 means "no cell".
 
 Row ids are packed as in `crdtcat.format.row_ids`.
 """
@@ -74,11 +75,14 @@ class Stamps:
         stored: the stored field with a number per row.
         fields: the stored fields whose values these are.
         ids: the versions that wrote them; number n means `ids[n - 1]`, 0 the row's own age.
+        ordinals: in keyed tables, for each id the chunk of that version the cells were born in; and there 0
+            means that there is no cell.
     """
 
     stored: str
     fields: tuple[str, ...]
     ids: tuple[bytes, ...]
+    ordinals: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,18 +171,26 @@ def _packed_copy(copy: Copy) -> dict[str, Any]:
     if copy.positions is not BIRTH:
         body["p"] = True if copy.positions is True else copy.positions.packed()
     if copy.stamps:
-        body["t"] = [[item.stored, list(item.fields), b"".join(item.ids)] for item in copy.stamps]
+        body["t"] = [_packed_stamps(item) for item in copy.stamps]
     return body
+
+
+def _packed_stamps(stamps: Stamps) -> list[Any]:
+    body = [stamps.stored, list(stamps.fields), b"".join(stamps.ids)]
+    return [*body, np.array(stamps.ordinals, "<u4").tobytes()] if stamps.ordinals else body
 
 
 def _copy(body: Mapping[str, Any], name: str) -> Copy:
     held = body.get("p")
     stamps = []
-    for stored, fields, ids in body.get("t", ()):
+    for stored, fields, ids, *more in body.get("t", ()):
         listed = np.frombuffer(as_bytes(ids), "V36")
+        ordinals = np.frombuffer(as_bytes(more[0]), "<u4").tolist() if more else []
+        if more and len(ordinals) != len(listed):
+            raise Corrupt(name, "stamps that name more versions than chunks")
         if not isinstance(stored, str) or not all(isinstance(item, str) for item in fields):
             raise Corrupt(name, "stamps of something that is no field")
-        stamps.append(Stamps(stored, tuple(fields), tuple(id.tobytes() for id in listed)))
+        stamps.append(Stamps(stored, tuple(fields), tuple(id.tobytes() for id in listed), tuple(ordinals)))
     return Copy(
         _ordinal(body["i"]),
         unpack_row_ids(body["r"], name),

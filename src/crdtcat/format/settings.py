@@ -52,10 +52,12 @@ class Settings(BaseModel):
     partition_by: tuple[str, ...] = ()
     time_column: str | None = None
     columns: tuple[ColumnSetting, ...] | None = None
+    key: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """The file's bytes: equal settings, equal bytes. Raises `LimitExceeded`."""
-        return seal_json(json.loads(json.dumps(self.model_dump(), default=_bytes_as_text)))
+        without = None if self.key else {"key"}  # older readers know no keys, and need not
+        return seal_json(json.loads(json.dumps(self.model_dump(exclude=without), default=_bytes_as_text)))
 
 
 def _bytes_as_text(value: Any) -> dict[str, str]:

@@ -31,6 +31,7 @@ from crdtcat.head.columns import Columns
 from crdtcat.head.compactions import compactions
 from crdtcat.head.conflicts import Conflict
 from crdtcat.head.insertions import insertions, twins
+from crdtcat.head.keyed import KeyedRows
 from crdtcat.head.resolve import resolve_columns
 from crdtcat.head.row_conflicts import row_conflicts
 from crdtcat.head.rows import Rows
@@ -77,7 +78,10 @@ def fold(log: Log, settings: Settings) -> Folded:
     standing = standing_versions(log)
     ops = _decoded_ops(log, standing)
     overwrites = {at: op.scope for at, op in ops.items() if op.is_overwrite}
-    rows = _rows(log, standing, ops, overwrites, clocks)
+    if settings.key:
+        rows = _keyed_rows(log, standing, ops, overwrites)
+    else:
+        rows = _rows(log, standing, ops, overwrites, clocks)
     columns = _columns(log, settings, standing & ~log.is_upkeep, ops, clocks)
 
     def conflicts() -> list[Conflict]:
@@ -133,6 +137,24 @@ def _rows(
         tags=tags,
         inserted=_without(inserted, twin),
         removers=np.array(removers, np.int64),
+    )
+
+
+def _keyed_rows(
+    log: Log, standing: Array, ops: Mapping[int, Ops], overwrites: Mapping[int, frozenset[bytes] | None]
+) -> Rows:
+    tags = TagIndex(log, standing)
+    return KeyedRows(
+        log,
+        compactions(log, standing, ops, tags),
+        standing=standing,
+        removers={
+            at: np.flatnonzero(_removed(log, {at: op}, tags))
+            for at, op in ops.items()
+            if len(op.removed_versions) or op.removed_keyed
+        },
+        outdated=_outdated(log, overwrites),
+        tags=tags,
     )
 
 

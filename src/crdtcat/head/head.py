@@ -21,6 +21,7 @@ from crdtcat.head.clocks import log_clock
 from crdtcat.head.columns import Columns
 from crdtcat.head.conflicts import Conflict
 from crdtcat.head.fold import Folded, fold
+from crdtcat.head.keyed import KeyedRows
 from crdtcat.head.leaves import leaf_hashes
 from crdtcat.head.rows import Rows
 from crdtcat.head.snapshot import Snapshot, data_versions, snapshot_id
@@ -147,18 +148,30 @@ class Head:
 
     @cached_property
     def live(self) -> Array:
-        """Where the chunks that rows are read from are in the log, in the order of the first row of each."""
+        """Where the chunks that rows are read from are in the log, in the order of the first row of each.
+
+        In a keyed table in the order of the log: rows are in the order of keys, which are not looked at here.
+        """
         return self.folded.rows.entries
 
     @cached_property
     def row_count(self) -> int:
-        """Rows in the table. Reads no data."""
+        """Rows in the table. Reads no data.
+
+        In a keyed table, rows in its chunks: of those that share a key, or whose key was deleted, fewer are
+        shown. `table.scan().count()` tells how many, and reads the keys of chunks that overlap.
+        """
         return int(self.rows.live_rows(self.live).sum())
 
     @property
     def rows(self) -> Rows:
         """Where each row is read from, and what lies over it."""
         return self.folded.rows
+
+    @property
+    def keyed(self) -> KeyedRows | None:
+        """Where cells are, in a keyed table."""
+        return self.folded.rows if isinstance(self.folded.rows, KeyedRows) else None
 
     @cached_property
     def chunks(self) -> Chunks:

@@ -22,6 +22,7 @@ import pyarrow as pa
 from crdtcat.chunks.partitions import encode_values, parse_partitioning
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import encode_type
+from crdtcat.errors import InvalidArgument
 from crdtcat.format.kinds import COPY
 from crdtcat.format.ops import Ops
 from crdtcat.format.row_ops import Copy, RowOps, Stamps
@@ -100,6 +101,8 @@ def compact(
     """
     began, tell = time.monotonic(), teller(progress)
     head = session.head()
+    if head.keyed is not None:
+        raise InvalidArgument(f"table {session.table!r} has a key: such tables are not compacted yet")
     target = rows or session.options.chunk_rows or session.options.chunk_rows_target
     todo = list(groups(head, least=max(2, target // LEAST_SHARE), target=target))
     work = Compactor(session, head, target)

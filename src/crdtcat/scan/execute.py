@@ -76,6 +76,11 @@ class Execution:
             for table, whole in zip(stored, unit.whole, strict=True)
         ]
 
+    def stored(self, chunk: int, names: tuple[str, ...]) -> pa.Table:
+        """Stored columns of one chunk, from wherever they are whole. Raises `Corrupt`."""
+        places = self._plan.places(chunk)
+        return self._chunks.read((chunk,), places[0][0] if places else None, names)[0]
+
     def changed_rows(self, unit: Unit) -> tuple[pa.Table, Integers]:
         """The rows of a unit with strips, filtered, as storage arrays of the columns needed.
 

@@ -21,9 +21,11 @@ from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
+from crdtcat.head.keyed import KeyedRows
 from crdtcat.scan.buckets import in_matching_buckets
 from crdtcat.scan.filters import RowFilter, parse_filter, prune
 from crdtcat.scan.masks import filter_schema
+from crdtcat.scan.merge_plan import MergePlan, plan_merge, shared_keys
 from crdtcat.scan.source import HeadStatistics
 
 
@@ -39,6 +41,8 @@ class Plan:
         chunks: the chunks kept, as indexes into the head's log, in row order.
         whole: per chunk kept, whether all its rows are known to match.
         pruned: how many live chunks statistics ruled out.
+        merge: in a keyed table, which chunks are merged by key. They stand by rising key, and only those that
+            need no merging can be whole.
     """
 
     head: Head
@@ -48,6 +52,7 @@ class Plan:
     chunks: Array
     whole: Array
     pruned: int
+    merge: MergePlan | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -96,20 +101,41 @@ def make_plan(head: Head, columns: Sequence[str] | None, filter: object | None) 
         InvalidFilter: a filter that cannot be used.
     """
     shown = _columns(head, columns)
+    if head.keyed is not None:
+        return _keyed_plan(head, head.keyed, shown, filter)
     if filter is None:
         whole = np.ones(len(head.live), bool)
         return Plan(head, shown, shown, None, head.live, whole, 0)
-    if not head.columns.all:
-        raise InvalidFilter(f"table {head.table!r} has no columns yet, so there is nothing to filter by")
+    parsed, needed = _filter(head, shown, filter)
     schema = filter_schema(head.schema)
-    parsed = parse_filter(filter, schema)
-    names = {column.name for column in shown}
-    needed = (*shown, *(head.columns.by_name[name] for name in parsed.columns if name not in names))
     result = prune(parsed.predicate, HeadStatistics(head, head.live), schema)
     kept = np.flatnonzero(result.may_match & in_matching_buckets(head, parsed.predicate))
     return Plan(
         head, shown, needed, parsed, head.live[kept], result.all_match[kept], len(head.live) - len(kept)
     )
+
+
+def _keyed_plan(head: Head, keyed: KeyedRows, shown: tuple[Column, ...], filter: object | None) -> Plan:
+    if filter is None:
+        merge = plan_merge(head, keyed, np.arange(len(keyed.entries)))
+        return Plan(head, shown, shown, None, merge.chunks, merge.straight, 0, merge)
+    parsed, needed = _filter(head, shown, filter)
+    source = HeadStatistics(head, keyed.entries)
+    result = prune(parsed.predicate, source, filter_schema(head.schema), shared_keys(head, keyed))
+    kept = np.flatnonzero(result.may_match & in_matching_buckets(head, parsed.predicate))
+    merge = plan_merge(head, keyed, kept)
+    matching = np.isin(merge.chunks, keyed.entries[result.all_match])
+    pruned = len(keyed.entries) - len(kept)
+    return Plan(head, shown, needed, parsed, merge.chunks, merge.straight & matching, pruned, merge)
+
+
+def _filter(head: Head, shown: tuple[Column, ...], filter: object) -> tuple[RowFilter, tuple[Column, ...]]:
+    """The filter, and the columns to be read for it and to be shown."""
+    if not head.columns.all:
+        raise InvalidFilter(f"table {head.table!r} has no columns yet, so there is nothing to filter by")
+    parsed = parse_filter(filter, filter_schema(head.schema))
+    names = {column.name for column in shown}
+    return parsed, (*shown, *(head.columns.by_name[name] for name in parsed.columns if name not in names))
 
 
 def _columns(head: Head, names: Any) -> tuple[Column, ...]:

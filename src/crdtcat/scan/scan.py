@@ -7,6 +7,7 @@ times; it returns the same rows each time, whatever is committed meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from crdtcat.chunks.types import from_storage, storage_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head, Snapshot
 from crdtcat.scan.execute import Execution
+from crdtcat.scan.merge_execute import MergedExecution
 from crdtcat.scan.plan import Plan, make_plan
 from crdtcat.store import Store
 
@@ -56,7 +58,11 @@ class Scan:
     def tables(self) -> Iterator[pa.Table]:
         """The rows, a table per chunk, in order, in bounded memory. Raises `Corrupt` on damage."""
         self._check_columns()
-        return Execution(self.plan, self._store, self._footers, verify=self._verify).tables()
+        return self._run(self.plan)
+
+    def _run(self, plan: Plan) -> Iterator[pa.Table]:
+        execution = Execution(plan, self._store, self._footers, verify=self._verify)
+        return execution.tables() if plan.merge is None else MergedExecution(plan, execution).tables()
 
     def to_table(self) -> pa.Table:
         """All rows as one Arrow table."""
@@ -102,13 +108,20 @@ class Scan:
         return (connection or duckdb.connect()).from_arrow(self.to_table())
 
     def count(self) -> int:
-        """How many rows. Chunks that statistics decide are not read, of others only the filter's columns."""
+        """How many rows. Chunks that statistics decide are not read, of others only the filter's columns.
+
+        In a keyed table chunks whose keys overlap are merged, and read for their key too.
+        """
         plan = self.plan
         certain = int(plan.head.rows.live_rows(plan.chunks[plan.whole]).sum())
-        if plan.filter is None or plan.whole.all():
+        if plan.whole.all():
             return certain
-        names = plan.filter.columns or (plan.columns[0].name,)  # a constant looks at none
+        names = () if plan.filter is None else plan.filter.columns
+        names = names or (plan.head.columns.all[0].name,)  # a constant looks at none
         looked_at = tuple(plan.head.columns.by_name[name] for name in names)
+        if plan.merge is not None:
+            rest = replace(plan, columns=looked_at, needed=looked_at, merge=plan.merge.but(plan.whole))
+            return certain + sum(int(table.num_rows) for table in self._run(rest))
         doubtful = Plan(
             plan.head,
             columns=looked_at,
@@ -118,8 +131,7 @@ class Scan:
             whole=plan.whole[~plan.whole],
             pruned=0,
         )
-        execution = Execution(doubtful, self._store, self._footers, verify=self._verify)
-        return certain + sum(int(table.num_rows) for table in execution.tables())
+        return certain + sum(int(table.num_rows) for table in self._run(doubtful))
 
     @cached_property
     def _kept_bytes(self) -> int:
@@ -147,6 +159,13 @@ class Scan:
         if plan.filter is not None:
             row_by_row = len(plan.chunks) - decided
             lines.append(f"           {decided:,} of them match as a whole, {row_by_row:,} row by row")
+        if plan.merge is not None:
+            groups, straight = plan.merge.groups, int(plan.merge.straight.sum())
+            merged = sum(len(group.chunks) for group in groups)
+            lines.append(
+                f"  merge:   {straight:,} chunks pass straight through, {merged:,} are merged by key "
+                f"in {len(groups):,} groups"
+            )
         lines += [
             f"  rows:    at most {plan.rows:,} of {plan.head.row_count:,}",
             f"  fetch:   {in_segments:,} chunks in {len(segments):,} segments of {size:,} bytes in all",

@@ -17,6 +17,7 @@ import numpy as np
 
 from crdtcat import Catalog
 from crdtcat.chunks.read import FooterCache
+from crdtcat.errors import InvalidArgument
 from crdtcat.format.settings import Settings
 from crdtcat.head import Head
 from crdtcat.log import decode_bundle, encode_bundle
@@ -108,6 +109,11 @@ def _unpacked(key: _Key) -> Head:
 def _planned(key: _Key) -> tuple[Plan, tuple[Unit, ...]]:
     pinned, columns, filter, within = key.value
     plan = make_plan(pinned.head(), columns, filter)
+    if plan.merge is not None and plan.merge.groups:
+        raise InvalidArgument(
+            f"{pinned.table!r} has a key, and chunks whose keys overlap: Spark cannot read it yet; "
+            "read it with crdtcat.Catalog"
+        )
     if within is not None:
         kept = np.isin(plan.chunks, within)
         plan = replace(plan, chunks=plan.chunks[kept], whole=plan.whole[kept])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from crdtcat.errors import InvalidArgument
 from crdtcat.head import Version
 from crdtcat.table.kept_up import KeptUp
-from crdtcat.verbs import change, rows
+from crdtcat.verbs import change, rows, upsert
 from crdtcat.verbs.stream import StreamWriter
 
 
@@ -59,6 +60,24 @@ class Writes(KeptUp):
         version = rows.overwrite(self._session, data, where=where, metadata=metadata, key=key, evolve=evolve)
         return self._kept_up(version)
 
+    def upsert(
+        self,
+        data: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        evolve: bool = False,
+    ) -> Version:
+        """Insert rows into a keyed table, or update those whose keys are there, without looking.
+
+        Columns that `data` does not have stay as they are; a null is a value. Of two upserts of one cell the
+        greater version id wins, whoever made it; of two rows of one key in `data` the later. Arguments,
+        errors and requests are those of `append`, which does the same in a keyed table. Raises
+        `InvalidArgument` for a table without a key.
+        """
+        version = upsert.upsert(self._session, data, metadata=metadata, key=key, evolve=evolve)
+        return self._kept_up(version)
+
     def update(
         self,
         where: Any,
@@ -71,7 +90,8 @@ class Writes(KeptUp):
 
         Requests: a refresh, a read of the columns that the filter and the values look at, then 1 or 2 PUTs.
         Of concurrent updates of one cell the greater version wins and the others are listed by `conflicts`;
-        updates of different cells all hold.
+        updates of different cells all hold. In a keyed table the cells are upserted, under the keys that
+        matched.
 
         Args:
             where: which rows, as in `scan`; `None` for all.
@@ -85,8 +105,8 @@ class Writes(KeptUp):
             InvalidFilter, InvalidArgument, SchemaMismatch: nothing was written.
             StoreUnavailable, CommitUnknown: as `append` does.
         """
-        version = change.update(self._session, where, values, metadata=metadata, key=key)
-        return self._kept_up(version)
+        verb = upsert.update_where if self.key else change.update
+        return self._kept_up(verb(self._session, where, values, metadata=metadata, key=key))
 
     def update_rows(
         self,
@@ -100,23 +120,44 @@ class Writes(KeptUp):
         """Give the rows number `start` up to `stop` of the table new values, in some columns.
 
         Rows are numbered as `read` returns them, in the newest snapshot. Requests: a refresh, then 1 or 2
-        PUTs; no row is read. Raises as `update` does.
+        PUTs; no row is read. Raises as `update` does. Rows of a keyed table are known by their keys: `upsert`
+        them.
         """
         version = change.update_rows(self._session, start, stop, data, metadata=metadata, key=key)
         return self._kept_up(version)
 
     def delete(
-        self, where: Any, *, metadata: Mapping[str, Any] | None = None, key: str | None = None
+        self,
+        where: Any = None,
+        *,
+        keys: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
     ) -> Version:
-        """Delete the rows that match a filter; `"true"` deletes all.
+        """Delete the rows that match a filter, `"true"` for all; or, in a keyed table, those with some keys.
 
         Deletes are final: a concurrent update of a deleted row is lost and listed. Rows that others add
-        meanwhile stay.
+        meanwhile stay. In a keyed table an upsert with a greater version id brings the key back.
 
-        Requests: a refresh, a read of the filter's columns where statistics do not decide, then 1 PUT. Raises
-        as `update` does.
+        Requests: a refresh, a read of the filter's columns where statistics do not decide, then 1 PUT. By
+        `keys` it is blind: 1 PUT, 2 for many, no read, no list, and no matter whether they are there. Raises
+        as `update` does, and `InvalidArgument` unless exactly one of `where` and `keys` is given.
+
+        Args:
+            where: which rows, as in `scan`.
+            keys: values of the key column; tuples where the key is several columns; or rows in any form that
+                `append` takes, of which only the key columns count.
+            metadata: what to remember about this commit.
+            key: idempotency key.
         """
-        return self._kept_up(change.delete(self._session, where, metadata=metadata, key=key))
+        if (where is None) == (keys is None):
+            raise InvalidArgument(
+                'delete what? Pass a filter, or keys=[...]; delete("true") deletes all rows'
+            )
+        if keys is not None:
+            return self._kept_up(upsert.delete_keys(self._session, keys, metadata=metadata, key=key))
+        verb = upsert.delete_where if self.key else change.delete
+        return self._kept_up(verb(self._session, where, metadata=metadata, key=key))
 
     def stream(self, *, metadata: Mapping[str, Any] | None = None, key: str | None = None) -> StreamWriter:
         """A writer for more rows than fit in memory: one pass, visible all at once when it commits."""

@@ -92,6 +92,10 @@ def update_rows(
 ) -> Version:
     """Give the rows with these numbers new values. A refresh, then 1 or 2 PUTs; reads no rows."""
     check_commit(metadata, key)
+    if session.settings.key:
+        raise InvalidArgument(
+            f"rows of {session.table!r} are known by their keys, not by numbers: upsert them"
+        )
     head = session.head()
     if not 0 <= start <= stop <= head.row_count:
         raise InvalidArgument(

@@ -48,7 +48,7 @@ def drop_column(session: Session, name: str) -> Version:
     """End a column for every version seen here. Values written by others meanwhile go on being shown."""
     head = session.head()
     column = _column(session, head, name)
-    _check_not_partitioned_by(session, name)
+    _check_not_fixed(session, name)
     if len(head.columns.all) == 1:
         raise InvalidArgument(f"{name!r} is the only column of {session.table!r}: drop the table instead")
     return _commit(session, head, Ops(drops=tuple(sorted(column.instances))))
@@ -62,7 +62,7 @@ def rename_column(session: Session, name: str, to: str) -> Version:
     if to in head.columns.by_name:
         raise AlreadyExists(f"table {session.table!r} already has a column {to!r}")
     validate_column_names([to if other == name else other for other in head.columns.by_name])
-    _check_not_partitioned_by(session, name)
+    _check_not_fixed(session, name)
     return _define(session, head, _redefined(column, name=to))
 
 
@@ -70,7 +70,7 @@ def widen_column(session: Session, name: str, type: pa.DataType) -> Version:
     """Let a column hold more. Raises `SchemaMismatch` where a value could be lost."""
     head = session.head()
     column = _column(session, head, name)
-    _check_not_partitioned_by(session, name)
+    _check_not_fixed(session, name)
     _check_type(name, type)
     if not is_lossless(column.type, type):
         raise SchemaMismatch(f"column {name!r} holds {column.type}, which {type} cannot hold without loss")
@@ -132,10 +132,14 @@ def _check_type(name: str, type: object) -> None:
     check_schema(pa.schema([pa.field(name, type)]))
 
 
-def _check_not_partitioned_by(session: Session, name: str) -> None:
+def _check_not_fixed(session: Session, name: str) -> None:
     if any(field.column == name for field in parse_partitioning(session.settings.partition_by).fields):
         raise InvalidArgument(
             f"table {session.table!r} is partitioned by {name!r}, which keeps its name and type for good"
+        )
+    if name in session.settings.key:
+        raise InvalidArgument(
+            f"{name!r} is in the key of table {session.table!r}, and keeps its name and type for good"
         )
 
 

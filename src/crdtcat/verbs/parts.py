@@ -75,7 +75,13 @@ def commit_parts(
             f"the rows were staged for a table partitioned by {list(staging.partition_by)}, and "
             f"{session.table!r} is partitioned by {list(session.settings.partition_by)}"
         )
+    if staging.key != session.settings.key:
+        raise InvalidArgument(
+            f"the rows were staged for a table with the key {list(staging.key)}, and the key of "
+            f"{session.table!r} is {list(session.settings.key)}"
+        )
     joined = join_parts(staging, parts)
+    added = "upsert" if session.settings.key else "append"
     ops = Ops(definitions=staging.fit.definitions)
     seen = None
     if staging.replaces is not None:
@@ -87,7 +93,7 @@ def commit_parts(
             **removals(seen, seen.live),
         )
     version = session.commit(
-        "append" if seen is None else "overwrite",
+        added if seen is None else "overwrite",
         body={**joined.body, "x": ops.encode()},
         puts=joined.puts,
         metadata=metadata,

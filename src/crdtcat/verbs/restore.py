@@ -22,6 +22,7 @@ from crdtcat.head import Head, Version
 from crdtcat.log.log import NONE, Log
 from crdtcat.protocol import Put
 from crdtcat.scan import Scan
+from crdtcat.scan.merge_plan import only_adds
 from crdtcat.session import Session
 from crdtcat.verbs.rows import check_commit, new_stager, removals
 from crdtcat.verbs.travel import At, head_at
@@ -32,8 +33,8 @@ from crdtcat.writing.inlined import inlined_bytes, inlined_chunks, moved_to_segm
 def restore(session: Session, at: At, *, metadata: Mapping[str, Any] | None = None) -> Version:
     """Make the table what it was: same rows, same order, same columns, as a new version over the old chunks.
 
-    No data is copied but what was inlined, unless rows were changed one by one: then they are read and stored
-    as they were. Rows that others add meanwhile survive, as with an overwrite.
+    No data is copied but what was inlined, unless rows were changed one by one, or keys deleted: then they
+    are read and stored as they were. Rows that others add meanwhile survive, as with an overwrite.
     """
     check_commit(metadata, None)
     if at is None:
@@ -41,7 +42,7 @@ def restore(session: Session, at: At, *, metadata: Mapping[str, Any] | None = No
     then = head_at(session, at)
     now = session.head(refresh=False)
     body, puts = (
-        _readded(then, session.options.inline_bytes) if then.rows.is_plain else _staged_again(session, then)
+        _readded(then, session.options.inline_bytes) if only_adds(then) else _staged_again(session, then)
     )
     ops = Ops(is_overwrite=True, **_column_changes(now, then), **removals(now, now.live))
     return session.commit("restore", body={**body, "x": ops.encode()}, puts=puts, metadata=metadata, seen=now)

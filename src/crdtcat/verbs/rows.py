@@ -17,6 +17,7 @@ import pyarrow.types as pt
 from crdtcat import limits
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded, SchemaMismatch
+from crdtcat.format.kinds import ROWS
 from crdtcat.format.ops import ColumnId, Ops
 from crdtcat.format.row_ops import RowOps
 from crdtcat.format.sections import Array
@@ -43,6 +44,9 @@ def append(
 ) -> Version:
     """Add rows. 1 PUT if they are few enough to be inlined, else 2; no read, no list.
 
+    In a keyed table this is an upsert: a row takes the place of the one with its key, column by column, and
+    columns that the rows do not have stay as they are.
+
     With `evolve=True` the handle's head is used, and loaded if it has none. What looks wrong by old knowledge
     is looked at again with a fresh head before it is refused: the error path may read, the good path never
     does.
@@ -59,7 +63,8 @@ def append(
             raise
         plan, stager = _staged(session, incoming, evolve=evolve)
     body = {**stager.finish(), "x": Ops(definitions=plan.definitions).encode()}
-    version = session.commit("append", body=body, puts=stager.puts, metadata=metadata, key=key)
+    operation = "upsert" if session.settings.key else "append"
+    version = session.commit(operation, body=body, puts=stager.puts, metadata=metadata, key=key)
     learn(session, plan, version)
     return version
 
@@ -131,9 +136,12 @@ def plan_rows(session: Session, incoming: pa.Schema, *, evolve: bool) -> Fit:
     return plan
 
 
-def new_stager(session: Session, plan: Fit, reuse: Lookup = nowhere) -> Stager:
-    """A stager for one commit; `reuse` says where chunks lie that need not be stored again."""
-    return staging_of(session, plan).stager(reuse)
+def new_stager(session: Session, plan: Fit, reuse: Lookup = nowhere, *, kind: int = ROWS) -> Stager:
+    """A stager for one commit, whose chunks are of one kind.
+
+    `reuse` says where chunks lie that need not be stored again.
+    """
+    return staging_of(session, plan).stager(reuse, kind)
 
 
 def staging_of(session: Session, plan: Fit, *, replaces: Snapshot | None = None) -> Staging:
@@ -144,7 +152,10 @@ def staging_of(session: Session, plan: Fit, *, replaces: Snapshot | None = None)
         raise SchemaMismatch(f"the rows lack {missing}, by which table {session.table!r} is partitioned")
     partitioning.validate(plan.schema)
     time_column = _time_column(session, plan)
-    return Staging(session.store, plan, session.settings.partition_by, session.options, time_column, replaces)
+    settings = session.settings
+    return Staging(
+        session.store, plan, settings.partition_by, session.options, time_column, replaces, settings.key
+    )
 
 
 def partitioning_of(session: Session) -> Partitioning:

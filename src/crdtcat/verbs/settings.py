@@ -1,4 +1,7 @@
-"""What a table is created with, checked before anything is written."""
+"""The settings of a table about to be created: what users ask for, checked before anything is put.
+
+No request; knows nothing of what is there already.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from crdtcat.chunks.ingest import check_schema
-from crdtcat.chunks.partitions import parse_partitioning
+from crdtcat.chunks.keys import can_be_key
+from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.chunks.types import encode_type
 from crdtcat.errors import CapabilityMissing, InvalidArgument
 from crdtcat.format.settings import ColumnSetting, Settings
@@ -20,21 +24,33 @@ MODES: Final = ("merge", "cas")
 
 
 def new_settings(
-    schema: pa.Schema | None, partition_by: Sequence[str], time_column: str | None, mode: str
+    schema: pa.Schema | None,
+    partition_by: Sequence[str],
+    time_column: str | None,
+    mode: str = "merge",
+    key: Sequence[str] = (),
 ) -> Settings:
     """The settings of a table that is to be created. Raises `UserError` for what is not allowed."""
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r}: a table is in one of {', '.join(map(repr, MODES))}")
-    return _settings(schema, partition_by, time_column).model_copy(update={"mode": mode})
+    if key and mode != "merge":
+        raise InvalidArgument(f"a table with a key is in mode 'merge': {mode!r} knows no keys yet")
+    return _settings(schema, partition_by, time_column, key).model_copy(update={"mode": mode})
 
 
-def _settings(schema: pa.Schema | None, partition_by: Sequence[str], time_column: str | None) -> Settings:
+def _settings(
+    schema: pa.Schema | None, partition_by: Sequence[str], time_column: str | None, key: Sequence[str]
+) -> Settings:
     if isinstance(partition_by, str):
         raise InvalidArgument(f"partition_by={partition_by!r}: pass a list")
+    if isinstance(key, str) or not isinstance(key, Sequence):
+        raise InvalidArgument(f"key={key!r:.80}: pass a list of column names")
     partitioning = parse_partitioning(partition_by)
     if time_column is not None:
         validate_column_name(time_column)
     if schema is None:
+        if key:
+            raise InvalidArgument(f"key={list(key)}: declare the columns too, with schema=pa.schema([...])")
         return Settings(partition_by=tuple(map(str, partitioning.fields)), time_column=time_column)
     if not isinstance(schema, pa.Schema):
         raise InvalidArgument(
@@ -44,13 +60,19 @@ def _settings(schema: pa.Schema | None, partition_by: Sequence[str], time_column
     partitioning.validate(schema)
     if time_column is not None:
         _check_time_column(schema, time_column)
+    _check_key(schema, tuple(key), partitioning)
     return Settings(
         partition_by=tuple(map(str, partitioning.fields)),
         time_column=time_column,
         columns=tuple(
-            ColumnSetting(name=item.name, type=encode_type(item.type, item.name), nullable=item.nullable)
+            ColumnSetting(
+                name=item.name,
+                type=encode_type(item.type, item.name),
+                nullable=item.nullable and item.name not in key,
+            )
             for item in schema
         ),
+        key=tuple(key),
     )
 
 
@@ -73,3 +95,26 @@ def _check_time_column(schema: pa.Schema, name: str) -> None:
     type = schema.field(name).type
     if not (pt.is_timestamp(type) or pt.is_date(type)):
         raise InvalidArgument(f"time_column={name!r} holds {type}: choose a timestamp or a date")
+
+
+def _check_key(schema: pa.Schema, key: tuple[str, ...], partitioning: Partitioning) -> None:
+    if not key:
+        return
+    missing = [name for name in key if name not in schema.names]
+    if missing:
+        raise InvalidArgument(f"key: {missing[0]!r} is not a column of the schema, which has {schema.names}")
+    if len(set(key)) != len(key):
+        raise InvalidArgument(f"key={list(key)}: the same column twice")
+    for name in key:
+        type = schema.field(name).type
+        if not can_be_key(type):
+            raise InvalidArgument(
+                f"key: column {name!r} holds {type}, which has no order to sort rows by; a key is made of "
+                "booleans, integers, decimals, dates, times, timestamps, durations, text or binaries"
+            )
+    for field in partitioning.fields:
+        if field.column not in key:
+            raise InvalidArgument(
+                f"partition_by: {field.column!r} is not in the key {list(key)}; a row of a keyed table stays "
+                "in one partition, so it is partitioned by key columns"
+            )

@@ -92,8 +92,9 @@ class StreamWriter:
             raise InvalidArgument("nothing was written to this stream: write at least one batch, or abort()")
         self._open = False
         body, puts = self._stager.finish(), self._stager.puts
+        operation = "upsert" if self._session.settings.key else "append"
         self.version = self._session.commit(
-            "append", body=body, puts=puts, metadata=self._metadata, key=self._key
+            operation, body=body, puts=puts, metadata=self._metadata, key=self._key
         )
         learn(self._session, self._plan, self.version)
         if self._committed is not None:

@@ -22,6 +22,7 @@ from crdtcat.chunks.inline import decode_inline
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.segment import encode_segment
 from crdtcat.errors import InvalidArgument, LimitExceeded
+from crdtcat.format.kinds import ROWS
 from crdtcat.format.schema_code import encode_schema
 from crdtcat.head.snapshot import Snapshot
 from crdtcat.limits import PARTITION_VALUES_PER_COMMIT_MAX
@@ -66,6 +67,7 @@ class Staging:
         options: sizes.
         time_column: the column whose range history shows.
         replaces: the snapshot whose rows the commit replaces; `None` for an append.
+        key: the table's key columns.
         id: drawn at random, so that parts of different stagings are never mixed.
     """
 
@@ -75,9 +77,10 @@ class Staging:
     options: Options
     time_column: str | None
     replaces: Snapshot | None = None
+    key: tuple[str, ...] = ()
     id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
-    def stager(self, reuse: Lookup = nowhere) -> Stager:
+    def stager(self, reuse: Lookup = nowhere, kind: int = ROWS) -> Stager:
         """A stager that stores full segments at once, but for chunks that `reuse` finds. No request yet."""
 
         def put(full: Put) -> None:
@@ -90,6 +93,8 @@ class Staging:
             time_column=self.time_column,
             put=put,
             reuse=reuse,
+            key=self.key,
+            kind=kind,
         )
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Part:

@@ -12,7 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from crdtcat.chunks.hashing import hash_table
-from crdtcat.chunks.statistics import domain, statistics
+from crdtcat.chunks.keys import KEY_BOUNDS, key_bounds
+from crdtcat.chunks.statistics import ColumnStatistics, domain, statistics
 from crdtcat.chunks.storage_types import to_storage
 from crdtcat.log.statistics import DOMAINS
 
@@ -26,10 +27,12 @@ class Piece:
     Attributes:
         partition: its partition's encoded values; None in a table without partitions.
         table: the rows, in their logical types.
+        key: the table's key columns, by which the rows rise.
     """
 
     partition: bytes | None
     table: pa.Table
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,5 +72,8 @@ def prepare(piece: Piece) -> Prepared:
     def known() -> Iterator[tuple[str, str, Any]]:
         for name, column in zip(names, columns, strict=True):
             yield name, _CODES[domain(column.type)], statistics(column)
+        if piece.key and table.num_rows:
+            low, high = key_bounds([arrays[names.index(name)] for name in piece.key])
+            yield KEY_BOUNDS, _CODES["bytes"], ColumnStatistics(low, high, 0)
 
     return Prepared(piece.partition, table, table.num_rows, table.nbytes, hash, column_hashes, tuple(known()))

@@ -23,10 +23,12 @@ import pyarrow as pa
 
 from crdtcat.chunks.cutting import Sizes, cut
 from crdtcat.chunks.inline import encode_inline
+from crdtcat.chunks.keys import sorted_by_key
 from crdtcat.chunks.partitions import Partitioning, encode_values
 from crdtcat.chunks.segment import encode_segment, segment_name
 from crdtcat.chunks.statistics import time_range
 from crdtcat.errors import LimitExceeded
+from crdtcat.format.kinds import ROWS
 from crdtcat.format.schema_code import encode_schema
 from crdtcat.limits import PARTITION_VALUES_PER_COMMIT_MAX
 from crdtcat.options import Options
@@ -53,6 +55,9 @@ class Stager:
         put: stores a full segment at once, so that memory stays bounded; called by several threads. The last
             one is left to the caller, in `puts`: it is published together with the version.
         reuse: where chunks lie that are stored already.
+        key: the table's key columns: each segment's rows are sorted by them, and of several rows of one key
+            only the last is kept.
+        kind: what the chunks are, see `crdtcat.format.kinds`.
     """
 
     def __init__(
@@ -64,6 +69,8 @@ class Stager:
         time_column: str | None,
         put: Callable[[Put], None],
         reuse: Lookup = nowhere,
+        key: tuple[str, ...] = (),
+        kind: int = ROWS,
     ) -> None:
         self.fit = fit
         self.staged = Staged()
@@ -72,7 +79,7 @@ class Stager:
         """Rows taken in so far."""
         self._partitioning, self._options, self._time_column = partitioning, options, time_column
         self._sizes = _sizes(options)
-        self._put, self._reuse = put, reuse
+        self._put, self._reuse, self._key, self._kind = put, reuse, key, kind
         if reuse is not nowhere:
             self.staged.begin()
         self._pending: list[pa.Table] = []
@@ -115,7 +122,8 @@ class Stager:
                 self._threads.shutdown(cancel_futures=True)
         self.staged.place(self._places)
         self.staged.check_in_time()
-        return {"f": [encode_schema(self.fit.fields)], **self.staged.body()}
+        kinds = [self._kind] * len(self.staged.rows) if self._kind != ROWS else None
+        return {"f": [encode_schema(self.fit.fields)], "b": kinds or None, **self.staged.body()}
 
     def _flush(self) -> None:
         for pieces in self._groups(last=False):
@@ -126,8 +134,10 @@ class Stager:
         if not self._pending:
             return
         table = pa.concat_tables(self._pending)
+        if self._key:
+            table = sorted_by_key(table, self._key)
         self._note_time(table)
-        pieces, rest = self._pieces(table, last=last)
+        pieces, rest = self._pieces(table, last=last or bool(self._key))  # what follows has any key
         self._pending, self._pending_bytes = ([rest], rest.nbytes) if rest.num_rows else ([], 0)
         group: list[Piece] = []
         held = 0
@@ -147,7 +157,8 @@ class Stager:
             ends = cut(table, self._sizes, last=last)
             if 2 * ends[-1] < table.num_rows:  # one chunk fills a segment: what is held has to go
                 ends = cut(table, self._sizes)
-            return [Piece(None, part) for part in _parts(table, ends)], table.slice(ends[-1])
+            pieces = [Piece(None, part, self._key) for part in _parts(table, ends)]
+            return pieces, table.slice(ends[-1])
         pieces = []
         for values, part in self._partitioning.split(table):
             packed = encode_values(values)
@@ -157,7 +168,7 @@ class Stager:
                     f"one commit touches more than {PARTITION_VALUES_PER_COMMIT_MAX:,} partitions; "
                     "partition more coarsely, or commit fewer at a time"
                 )
-            pieces += [Piece(packed, chunk) for chunk in _parts(part, cut(part, self._sizes))]
+            pieces += [Piece(packed, chunk, self._key) for chunk in _parts(part, cut(part, self._sizes))]
         return pieces, table.slice(0, 0)
 
     def _start(self, pieces: list[Piece]) -> None:

@@ -49,6 +49,21 @@ class Pruned(NamedTuple):
     all_match: Bits
 
 
+class Shared(NamedTuple):
+    """Entries that hold cells of the same rows, as in a keyed table: a row has its cells from any of a group.
+
+    What is known of a column then holds for the group as a whole, and a cell may be missing. Only columns
+    that are the same wherever a row is, its key, are judged entry by entry.
+
+    Attributes:
+        group: per entry, the number of its group, from 0.
+        fixed: the columns that all cells of a row agree on.
+    """
+
+    group: npt.NDArray[np.int64]
+    fixed: frozenset[str]
+
+
 class _Four(NamedTuple):
     may_true: Bits
     all_true: Bits
@@ -63,20 +78,27 @@ class _Known(NamedTuple):
     nulls: npt.NDArray[np.int64]
 
 
-def prune(predicate: Predicate, source: BoundsSource, schema: pa.Schema) -> Pruned:
+def prune(
+    predicate: Predicate, source: BoundsSource, schema: pa.Schema, shared: Shared | None = None
+) -> Pruned:
     """Which entries may hold a matching row, and which hold only matching rows.
+
+    With `shared`, `may_match` is true of every entry that holds a cell of a matching row, and false only of
+    entries whose cells make no row match; `all_match` is for entries that are alone in their group.
 
     O(size of predicate) array operations over the entries; each column's bounds are asked for once. A column
     whose type in `schema` is not the one the predicate was bound to is taken as unknown.
     """
     rows = np.asarray(source.rows)
-    four = _Pruner(source, schema, rows).four(predicate)
+    four = _Pruner(source, schema, rows, shared).four(predicate)
     return Pruned(four.may_true & (rows > 0), four.all_true)
 
 
 class _Pruner:
-    def __init__(self, source: BoundsSource, schema: pa.Schema, rows: npt.NDArray[np.int64]) -> None:
-        self._source, self._schema, self._rows = source, schema, rows
+    def __init__(
+        self, source: BoundsSource, schema: pa.Schema, rows: npt.NDArray[np.int64], shared: Shared | None
+    ) -> None:
+        self._source, self._schema, self._rows, self._shared = source, schema, rows, shared
         self._asked: dict[str, ColumnBounds | None] = {}
         self._yes, self._no = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
 
@@ -92,7 +114,8 @@ class _Pruner:
                 true, false = self._all(value is True), self._all(value is False)
                 return _Four(true, true, false, false)
             case Compare() | In() | StartsWith() | IsNull() | IsNaN() | Always():
-                return self._leaf(predicate)
+                four = self._leaf(predicate)
+                return four if self._shared is None else _together(four, predicate, self._shared)
             case _:
                 return _Four(self._yes, self._no, self._yes, self._no)
 
@@ -145,6 +168,28 @@ class _Pruner:
 
     def _all(self, value: Any) -> Bits:
         return self._yes if value else self._no
+
+
+def _together(
+    four: _Four, leaf: Compare | In | StartsWith | IsNull | IsNaN | Always, shared: Shared
+) -> _Four:
+    """What entries say of a column, said of their groups; a cell that is missing is null."""
+    if shared.fixed.issuperset(leaf.columns) or not len(shared.group):
+        return four
+    null = True if isinstance(leaf, IsNull) else leaf.null if isinstance(leaf, In) else None
+    sizes = np.bincount(shared.group)
+    alone = (sizes == 1)[shared.group]
+
+    def some(bits: Bits) -> Bits:
+        found: Bits = (np.bincount(shared.group, bits) > 0)[shared.group]
+        return found
+
+    return _Four(
+        may_true=some(four.may_true) | (null is True),
+        all_true=four.all_true & alone,
+        may_false=some(four.may_false) | (null is False),
+        all_false=four.all_false & alone,
+    )
 
 
 def _and(left: _Four, right: _Four) -> _Four:

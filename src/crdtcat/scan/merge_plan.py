@@ -1,0 +1,180 @@
+"""The plan of a scan over a keyed table: which chunks are merged with which, and which pass straight through.
+
+Chunks whose ranges of keys overlap, directly or by way of others, are a group. A group of one chunk, from
+which nothing takes cells away, is read like a chunk of any table. The others are merged by key. Groups have
+disjoint ranges, so one after the other they give all rows by rising key. Making a plan reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from crdtcat.format.sections import Array
+from crdtcat.head.head import Head
+from crdtcat.head.keyed import KeyedRows
+from crdtcat.scan.filters.prune import Shared
+from crdtcat.scan.key_ranges import KeyRanges, groups_of
+
+
+class Beside(NamedTuple):
+    """A chunk that shows no rows, but takes cells away: a tombstone, or a shadow.
+
+    Attributes:
+        chunk: where its keys are.
+        deletes: cells below this stamp do not count; negative for a shadow.
+    """
+
+    chunk: int
+    deletes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Chunks whose keys overlap, merged by key.
+
+    Attributes:
+        chunks: those with rows, by rising least key.
+        lows: per chunk, a bound below all its keys; `None`: unknown.
+        beside: what takes cells away from them.
+        low, high: bounds of all keys of its chunks; `None`: unknown.
+    """
+
+    chunks: tuple[int, ...]
+    lows: tuple[bytes | None, ...]
+    beside: tuple[Beside, ...]
+    low: bytes | None
+    high: bytes | None
+
+
+@dataclass(frozen=True, eq=False)
+class MergePlan:
+    """How the chunks of a keyed table are read.
+
+    Attributes:
+        chunks: the chunks kept, by rising key.
+        straight: per chunk, whether it passes straight through.
+        items: runs of such chunks, as slices of `chunks`, and groups, by rising key.
+    """
+
+    chunks: Array
+    straight: Array
+    items: tuple[slice | Group, ...]
+
+    @property
+    def groups(self) -> list[Group]:
+        """The groups that are merged."""
+        return [item for item in self.items if isinstance(item, Group)]
+
+    def but(self, settled: Array) -> MergePlan:
+        """Without the straight chunks that are settled, per chunk."""
+        items: list[slice | Group] = []
+        for item in self.items:
+            if isinstance(item, Group):
+                items.append(item)
+                continue
+            edges = np.diff(np.concatenate(([True], settled[item], [True])).astype(np.int8))
+            starts, stops = np.flatnonzero(edges < 0), np.flatnonzero(edges > 0)
+            pairs = zip((starts + item.start).tolist(), (stops + item.start).tolist(), strict=True)
+            items += [slice(start, stop) for start, stop in pairs]
+        return MergePlan(self.chunks, self.straight, tuple(items))
+
+
+def shared_keys(head: Head, keyed: KeyedRows) -> Shared:
+    """Which entries may hold cells of the same rows, for pruning."""
+    ranges = KeyRanges(head.log, keyed.entries)
+    order = np.lexsort((keyed.entries, ranges.first))
+    group = np.empty(len(order), np.int64)
+    group[order] = groups_of(ranges.first[order], ranges.last[order])
+    return Shared(group, frozenset(head.settings.key))
+
+
+def plan_merge(head: Head, keyed: KeyedRows, kept: Array) -> MergePlan:
+    """Plan to read some entries, given as indexes into `keyed.entries`.
+
+    O(entries log entries) in arrays; in Python, O(groups + what takes cells away).
+    """
+    entries, oldest = keyed.entries[kept], keyed.oldest[kept]
+    beside = _beside(head, keyed)
+    ranges = KeyRanges(head.log, np.concatenate((entries, np.array([one.chunk for one in beside], np.int64))))
+    count = len(entries)
+    order = np.lexsort((entries, ranges.first[:count]))
+    first, last = ranges.first[order], ranges.last[order]
+    group = groups_of(first, last)
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    attached = _attached(beside, ranges, group, starts, (first, last, oldest[order]))
+    sizes = np.diff(np.append(starts, count))
+    straight = np.repeat(sizes == 1, sizes)
+    if attached:
+        straight &= ~np.isin(group, list(attached))
+    items: list[slice | Group] = []
+    for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
+        if straight[start]:
+            before = items[-1] if items else None
+            if isinstance(before, slice):
+                items[-1] = slice(before.start, start + 1)
+            else:
+                items.append(slice(start, start + 1))
+            continue
+        members = order[start : start + size]
+        items.append(_group(entries, ranges, members, attached.get(number, [])))
+    return MergePlan(entries[order], straight, tuple(items))
+
+
+def only_adds(head: Head) -> bool:
+    """Whether the live chunks, added in their order by one version, would be the same table."""
+    if head.keyed is None:
+        return head.rows.is_plain
+    if head.keyed.copies:
+        return False
+    plan = plan_merge(head, head.keyed, np.arange(len(head.keyed.entries)))
+    return not any(group.beside for group in plan.groups)
+
+
+def _beside(head: Head, keyed: KeyedRows) -> list[Beside]:
+    begins = head.log.chunk_start[keyed.deleters]
+    found = [Beside(int(chunk), int(at)) for chunk, at in zip(keyed.tombstones, begins, strict=True)]
+    return found + [Beside(int(chunk), -1) for chunk in keyed.shadows]
+
+
+def _attached(
+    beside: Sequence[Beside],
+    ranges: KeyRanges,
+    group: Array,
+    starts: Array,
+    entries: tuple[Array, Array, Array],
+) -> dict[int, list[Beside]]:
+    """Per group, what takes cells away from it: what overlaps an entry that holds something older."""
+    attached: dict[int, list[Beside]] = {}
+    count = len(group)
+    if not beside or not count:
+        return attached
+    first, last, oldest = entries
+    reach = np.maximum.reduceat(last, starts)
+    for place, one in enumerate(beside, count):
+        begin = int(np.searchsorted(reach, ranges.first[place], side="left"))
+        stop = int(np.searchsorted(first, ranges.last[place], side="right"))
+        if begin >= len(starts):
+            continue
+        these = slice(int(starts[begin]), stop)
+        bound = one.deletes if one.deletes >= 0 else one.chunk
+        touched = (last[these] >= ranges.first[place]) & (oldest[these] < bound)
+        for number in np.unique(group[these][touched]).tolist():
+            attached.setdefault(number, []).append(one)
+    return attached
+
+
+def _group(entries: Array, ranges: KeyRanges, members: Array, beside: Sequence[Beside]) -> Group:
+    lows = tuple(ranges.low(at) for at in members.tolist())
+    highs = [ranges.high(at) for at in members.tolist()]
+    known = [high for high in highs if high is not None]
+    return Group(
+        chunks=tuple(entries[members].tolist()),
+        lows=lows,
+        beside=tuple(beside),
+        low=lows[0],
+        high=max(known) if len(known) == len(highs) else None,
+    )

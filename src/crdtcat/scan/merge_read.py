@@ -1,0 +1,187 @@
+"""Merging the chunks of a group as they are read, by rising key.
+
+Rows are given out as soon as no chunk still to be read can hold an equal or lesser key.
+
+Memory: the chunks whose ranges hold one key at a time, and what is read ahead. A chunk that spans the whole
+table stays until its last key was given out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from crdtcat.chunks.keys import encoded_key
+from crdtcat.chunks.types import from_storage, storage_type
+from crdtcat.format.ops import ColumnId
+from crdtcat.format.schema_code import StoredField
+from crdtcat.format.sections import Array
+from crdtcat.head.columns import Column, precedence
+from crdtcat.scan.masks import mask
+from crdtcat.scan.merge import ABSENT, Merger, Part, Slot, Stamp
+from crdtcat.scan.merge_plan import Beside, Group
+from crdtcat.scan.plan import Plan
+from crdtcat.scan.shown import stored_column
+
+STEP_ROWS: Final = 128 * 1024  # merged at a time
+LEAST_STEP: Final = 1024  # of one chunk, however many are merged
+
+
+class Reading:
+    """One run of a merge plan.
+
+    Args:
+        plan: what is wanted.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        head = plan.head
+        assert head.keyed is not None
+        self._plan, self._keyed = plan, head.keyed
+        self._log, self._all = head.log, head.columns
+        self._key = tuple(head.settings.key)
+        wanted = [column for column in plan.needed if column.name not in self._key]
+        self._slots: list[Slot] = []
+        self._columns: list[list[int]] = []
+        self._wanted: list[Column] = wanted
+        self._shown_in: list[Column] = []
+        for column in wanted:
+            instances = sorted(column.instances, key=lambda one: (one.birth, one.name))
+            begin = len(self._slots)
+            self._slots += [Slot(one, storage_type(column.type, column.name)) for one in instances]
+            self._shown_in += [column] * len(instances)
+            self._columns.append(list(range(begin, len(self._slots))))
+
+    def names(self, chunk: int, *, only_keys: bool = False) -> tuple[str, ...]:
+        """The stored columns a chunk is read for."""
+        if only_keys:
+            return self._key
+        fields = self._fields(chunk)
+        found = [fields[slot.instance].name for slot in self._slots if slot.instance in fields]
+        return tuple(dict.fromkeys((*self._key, *found)))
+
+    def _fields(self, chunk: int) -> dict[ColumnId, StoredField]:
+        fields = self._all.fields(int(self._log.chunk_schema[chunk]))
+        return {field.column: field for field in sorted(fields, key=precedence)}
+
+    def rows(
+        self, group: Group, take: Callable[[], pa.Table], beside: Mapping[int, pa.Table]
+    ) -> Iterator[pa.Table]:
+        """The rows of a group, by rising key, filtered. `take` gives the group's chunks as they were read."""
+        hiding = any(one.deletes < 0 for one in group.beside)
+        others = self._others(group) if hiding else ()
+        merger = Merger(
+            self._columns,
+            self._slots,
+            outdated=self._keyed.outdated if hiding else None,
+            ended=self._ended,
+        )
+        parts = [self._beside(one, beside[one.chunk], others, group) for one in group.beside]
+        gathered = 0
+        for place, chunk in enumerate(group.chunks):
+            part = self._part(chunk, take(), others)
+            parts.append(part)
+            gathered += len(part)
+            last = place + 1 == len(group.chunks)
+            limit = None if last else group.lows[place + 1]
+            if last or (limit is not None and gathered >= STEP_ROWS):
+                yield from self._given_out(merger, parts, limit)
+                gathered = 0
+
+    def _given_out(self, merger: Merger, parts: list[Part], limit: bytes | None) -> Iterator[pa.Table]:
+        """Merge what is below a limit, some rows at a time; `parts` keeps the rest."""
+        done = False
+        while not done and any(part.deletes == ABSENT for part in parts):
+            step = max(LEAST_STEP, STEP_ROWS // len(parts))
+            ends = [encoded_key(part.keys, step) for part in parts if len(part) > step]
+            bound = min([*ends, *([] if limit is None else [limit])], default=None)
+            done = bound == limit
+            taken = []
+            for place, part in enumerate(parts):
+                count = len(part) if bound is None else part.below(bound)
+                taken.append(part.slice(0, count))
+                parts[place] = part.slice(count, len(part))
+            parts[:] = [part for part in parts if len(part)]
+            shown = self._shown(*merger.merged(taken))
+            if shown is not None and shown.num_rows:
+                yield shown
+
+    def _part(self, chunk: int, stored: pa.Table, others: Sequence[ColumnId]) -> Part:
+        fields = self._fields(chunk)
+        cells: list[pa.Array | None] = []
+        stamps: list[Stamp] = []
+        for slot, column in zip(self._slots, self._shown_in, strict=True):
+            field = fields.get(slot.instance)
+            cells.append(None if field is None else self._values(stored, field, column))
+            stamps.append(ABSENT if field is None else chunk)
+        return Part(
+            keys=self._keys(stored),
+            cells=tuple(cells),
+            stamps=tuple(stamps),
+            row=chunk,
+            others=tuple(chunk if one in fields else ABSENT for one in others),
+        )
+
+    def _keys(self, stored: pa.Table) -> tuple[pa.Array, ...]:
+        return tuple(_one(stored.column(name)) for name in self._key)
+
+    def _values(self, stored: pa.Table, field: StoredField, column: Column) -> pa.Array | None:
+        if not self._all.fits(field, column):
+            return None  # it wins, and reads as null
+        return stored_column(column, field, stored)
+
+    def _beside(self, one: Beside, stored: pa.Table, others: Sequence[ColumnId], group: Group) -> Part:
+        fields = self._fields(one.chunk) if one.deletes < 0 else {}
+        stamp = one.chunk if one.deletes < 0 else ABSENT
+        part = Part(
+            keys=self._keys(stored),
+            cells=(None,) * len(self._slots),
+            stamps=tuple(stamp if slot.instance in fields else ABSENT for slot in self._slots),
+            row=stamp,
+            others=tuple(stamp if instance in fields else ABSENT for instance in others),
+            deletes=one.deletes if one.deletes >= 0 else ABSENT,
+        )
+        start = 0 if group.low is None else part.below(group.low)
+        stop = len(part) if group.high is None else part.up_to(group.high)
+        return part.slice(start, stop)
+
+    def _others(self, group: Group) -> tuple[ColumnId, ...]:
+        """Columns that chunks of a group hold and nobody wants to see: their cells keep a row there, too."""
+        wanted = {slot.instance for slot in self._slots}
+        held = {
+            column
+            for chunk in (*group.chunks, *(one.chunk for one in group.beside if one.deletes < 0))
+            for column, field in self._fields(chunk).items()
+            if field.name not in self._key
+        }
+        return tuple(sorted(held - wanted))
+
+    def _ended(self, instance: ColumnId, stamp: Array) -> Array | None:
+        hidden = self._all.hidden.get(instance)
+        if hidden is None:
+            return None
+        ended: Array = hidden[self._log.chunk_version[stamp]]
+        return ended
+
+    def _shown(self, keys: list[pa.Array], values: list[pa.Array]) -> pa.Table | None:
+        if not keys:
+            return None
+        plan = self._plan
+        stored = dict(zip(self._key, keys, strict=True))
+        stored |= {column.name: array for column, array in zip(self._wanted, values, strict=True)}
+        columns = {column.name: column for column in plan.needed}
+        if plan.filter is not None:
+            looked_at = {
+                name: from_storage(stored[name], columns[name].type, name) for name in plan.filter.columns
+            }
+            table = pa.table(looked_at) if looked_at else pa.table({"": keys[0]})
+            kept = mask(plan.filter, table).combine_chunks()
+            stored = {column.name: stored[column.name].filter(kept) for column in plan.columns}
+        arrays = [from_storage(stored[column.name], column.type, column.name) for column in plan.columns]
+        return pa.Table.from_arrays(arrays, schema=plan.schema)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
