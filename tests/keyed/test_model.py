@@ -48,7 +48,7 @@ def read(made: Sequence[Made], key: tuple[str, ...], **how: Any) -> list[Row]:
 
 
 @pytest.mark.parametrize("key", KEYS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(seed=SEEDS)
 def test_a_scan_is_what_the_model_says(seed: int, key: tuple[str, ...]) -> None:
     made = history(seed, key)
@@ -56,7 +56,7 @@ def test_a_scan_is_what_the_model_says(seed: int, key: tuple[str, ...]) -> None:
     assert scan_of(head_of(made, settings_for(key))).count() == len(expected(made, key))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(seed=SEEDS)
 def test_order_and_repetition_of_files_do_not_matter_and_old_snapshots_are_read(seed: int) -> None:
     made = history(seed)
@@ -79,7 +79,7 @@ FILTERS: dict[str, Callable[[Row], bool | None]] = {
 
 
 @pytest.mark.parametrize("key", KEYS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(seed=SEEDS, filter=st.sampled_from(sorted(FILTERS)))
 def test_pruning_never_changes_what_a_filter_keeps(seed: int, filter: str, key: tuple[str, ...]) -> None:
     made = history(seed, key)
