@@ -11,12 +11,14 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXPECTED: dict[str, tuple[str, ...]] = {
+    "cas": ("numbers: [1, 2, 3, 4, 5, 6, 7, 8, 9]", "update-update", "columns balance", "balance: [0]"),
     "demo": ("60,000", "Every acknowledged row is there", "Done."),
     "many_writers": ("80 commits", "80 rows; 10 commits do not count", "agrees: True True", "column:"),
     "partitions_and_filters": ("[8, 8, 8]", "13 pruned", "168 sales", "2 sales that day", "half a day"),
     "quickstart": ("'action': 'buy'", "amount: double", "1 row with an amount", "4 rows"),
     "streaming_ingest": ("600,000 rows taken, 0 visible", "still 1,200,000 rows", "above 3"),
     "upserts": ("'tea', 'count': 4, 'price': 2.75", "left: ['tea']", "1 chunks pass straight through"),
+    "transactions": ("inside:  [7] [13]", "outside: [10] [10]", "aborted: ", "9 rows, 8 versions"),
     "time_travel": ("'tea', 'price': 3.0", "restored:", "overwrite", "restore"),
 }
 

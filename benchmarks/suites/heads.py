@@ -218,6 +218,7 @@ def synthetic(versions: int, per: int) -> Log:
         metadata=nothing,
         clock=nothing,
         ops=nothing,
+        transaction=nothing,
         chunk_start=np.arange(versions + 1) * per,
         hash=np.frombuffer(chance.bytes(32 * count), np.uint8).reshape(-1, 32),
         kind=np.zeros(count, np.uint8),

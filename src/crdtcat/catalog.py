@@ -28,6 +28,7 @@ from crdtcat.session import Session
 from crdtcat.store import Missing, Store, open_store
 from crdtcat.table import Table
 from crdtcat.tended_catalog import TendedCatalog
+from crdtcat.transaction import Transaction
 from crdtcat.verbs import rows
 from crdtcat.verbs.branches import end_all
 from crdtcat.verbs.settings import new_settings, require_exclusion
@@ -194,6 +195,16 @@ class Catalog(TendedCatalog):
                     self._tables[name] = self._handle(name, made)
                     self._tables[name]._session.chain.saw(Parent(), began)  # no claim can be older
                     return self._tables[name]
+
+    def transaction(self, tables: Sequence[str] = ()) -> Transaction:
+        """Changes to several tables that become visible together: use it in a `with` block. One PUT, and one
+        more the first time a table takes part. Tables are pinned when first used, or now if named."""
+        return Transaction(self, tables)
+
+    @property
+    def clock(self) -> HybridClock:
+        """This handle's hybrid clock."""
+        return self._clock
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a table of that name. As `table`."""

@@ -231,25 +231,32 @@ class Session:
         `crdtcat.claiming.commit_claim`.
         """
         self.require_not_dropped()
-        whole = {
-            **body,
-            "o": OPERATIONS.index(operation),
-            "k": key,
-            "m": unpack(pack(dict(metadata)), "metadata") if metadata else None,  # as readers will see it
-        }
+        whole = version_body(operation, body, metadata, key)
         if self.settings.mode == "cas" and writer is None:
             id, number, rebases = commit_claim(self, whole, puts, seen)
-            return replace(_version(id, operation, whole), number=number, rebases=rebases)
-        clock = {} if seen is None else _clock(seen)
+            return replace(version_of(id, operation, whole), number=number, rebases=rebases)
+        clock = {} if seen is None else seen_clock(seen)
         id = (writer or self.writer).commit(self.store, {**whole, **clock}, puts)
-        return _version(id, operation, whole)
+        return version_of(id, operation, whole)
 
     def upkeep_writer(self) -> Writer:
         """A writer for one piece of upkeep."""
         return Writer(self.folder, self.clock, self.options.max_clock_skew_seconds * 1000)
 
 
-def _clock(head: Head) -> dict[str, Any]:
+def version_body(
+    operation: str, body: Mapping[str, Any], metadata: Mapping[str, Any] | None, key: str | None
+) -> dict[str, Any]:
+    """The keys of a version, but for stamp and clock."""
+    return {
+        **body,
+        "o": OPERATIONS.index(operation),
+        "k": key,
+        "m": unpack(pack(dict(metadata)), "metadata") if metadata else None,  # as readers will see it
+    }
+
+
+def seen_clock(head: Head) -> dict[str, Any]:
     """What a version says it had seen: the difference to the latest version in the head that says so too."""
     log = head.log
     observing = np.flatnonzero(np.asarray(log.clock.is_valid()) & ~log.is_upkeep)
@@ -260,7 +267,8 @@ def _clock(head: Head) -> dict[str, Any]:
     return {"p": log.id_at(parent).to_bytes(), "c": dict(beyond)}
 
 
-def _version(id: VersionId, operation: str, body: Mapping[str, Any]) -> Version:
+def version_of(id: VersionId, operation: str, body: Mapping[str, Any]) -> Version:
+    """A commit as its author sees it."""
     times = body.get("r")
     return Version(
         id=id,

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from crdtcat.errors import NotFound
+from crdtcat.format.settings import dropped_name
+from crdtcat.incarnations import MAIN, exists
 from crdtcat.maintenance import GarbageResult, Progress, collect_garbage
+from crdtcat.maintenance.transactions import TransactionsResult, collect_transactions
 from crdtcat.options import COLLECT_GRACE_SECONDS, Options
+from crdtcat.session import Session
 from crdtcat.store import Store
+from crdtcat.table import Table
 
 
 class TendedCatalog:
@@ -17,6 +23,32 @@ class TendedCatalog:
 
     def _check_format(self, *, create: bool = False) -> None:
         raise NotImplementedError
+
+    def table(self, name: str, branch: str = MAIN) -> Table:
+        """A handle on a table."""
+        raise NotImplementedError
+
+    def collect_transactions(self) -> TransactionsResult:
+        """Delete files of transactions that every table they touch has had in a bundle for a grace period.
+
+        Tables that lack one are bundled now, and their transactions wait for the next time.
+        """
+        self._check_format()
+        return collect_transactions(self.store, self.options, self._open_log)
+
+    def _open_log(self, folder: str) -> Session | None:
+        """A session on the log in a folder; `None` where its table was dropped.
+
+        Raises:
+            NotFound: it is the log of no table and no branch there is.
+        """
+        if exists(self.store, dropped_name(folder)):
+            return None
+        name, log = folder.removeprefix("tables/").rstrip("/").split("/")
+        session = self.table(name, log.split("~")[0])._session
+        if session.folder != folder:
+            raise NotFound(f"{folder} is not the log of a table or a branch")
+        return session
 
     def collect(
         self,

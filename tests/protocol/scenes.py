@@ -57,8 +57,10 @@ def version_with_segment(hlc: int, writer: int) -> tuple[tuple[str, bytes], tupl
 
 def transaction(hlc: int, writer: int, *folders: str) -> tuple[str, bytes]:
     """A version that touches several logs, in one file."""
-    part = {"o": 0, "x": Ops(properties={"t": hlc}).encode()}
-    id, data = encode_version({"h": hlc, "w": writer, "s": 1, "t": dict.fromkeys(folders, part)})
+    stamp = {"h": hlc, "w": writer, "s": 1}
+    part = {**stamp, "o": 0, "x": Ops(properties={"t": hlc}).encode()}
+    parts = {folder: [encode_version({**part, "l": folder})[1]] for folder in folders}
+    id, data = encode_version({**stamp, "t": parts})
     return f"transactions/{id}.v", data
 
 

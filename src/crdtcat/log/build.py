@@ -39,6 +39,7 @@ class LogBuilder:
         self._metadata: list[bytes | None] = []
         self._clock: list[bytes | None] = []
         self._ops: list[bytes | None] = []
+        self._transaction: list[bytes | None] = []
         self._counts: list[int] = []
         self._hash: list[bytes] = []
         self._rows: list[int] = []
@@ -55,8 +56,10 @@ class LogBuilder:
         self._statistics: dict[tuple[str, str], tuple[list[int], list[Any], list[Any], list[int]]] = {}
         self._chunks = 0
 
-    def add(self, id: VersionId, body: dict[str, Any], name: str) -> None:
-        """Take in one decoded version; one already taken is passed over.
+    def add(
+        self, id: VersionId, body: dict[str, Any], name: str, *, transaction: bytes | None = None
+    ) -> None:
+        """Take in one decoded version; one already taken is passed over. `transaction`: what it is a part of.
 
         Raises:
             Corrupt: the body breaks a rule of the format.
@@ -70,6 +73,7 @@ class LogBuilder:
             raise
         except Exception as error:
             raise Corrupt(name, f"malformed version: {type(error).__name__}: {error}") from error
+        self._transaction.append(transaction)
         self._seen.add(key)
 
     def _add(self, key: bytes, id: VersionId, body: dict[str, Any], name: str) -> None:
@@ -203,6 +207,7 @@ class LogBuilder:
             metadata=blobs(self._metadata),
             clock=blobs(self._clock),
             ops=blobs(self._ops),
+            transaction=blobs(self._transaction),
             chunk_start=np.concatenate(([0], np.cumsum(self._counts))).astype(np.int64),
             hash=np.frombuffer(b"".join(self._hash), np.uint8).reshape(-1, 32),
             rows=np.array(self._rows, np.uint64),

@@ -25,6 +25,7 @@ from crdtcat.log.order import SEGMENT_COLUMNS, with_places_in_order, with_values
 
 _VERSION_COLUMNS = (
     "operation", "number", "schema", "time_min", "time_max", "key", "metadata", "clock", "ops",
+    "transaction",
 )  # fmt: skip
 _CHUNK_COLUMNS = ("hash", "rows", "nbytes", "partition", "chunk_schema", "kind")
 

@@ -48,6 +48,8 @@ class Log:
         schema: the first schema of each version, as an index into `schemas`, or NONE.
         time_min, time_max: microseconds since 1970 in the time column, or NO_TIME.
         key, metadata, clock, ops: packed blobs, mostly null.
+        transaction: packed, for versions of a transaction: how many of its versions are in this log, and the
+            folders of all logs it touches; one writer makes one transaction.
         chunk_start: where each version's chunks begin; one longer than `ids`.
         hash: 32 bytes per chunk.
         rows, nbytes: per chunk.
@@ -71,6 +73,7 @@ class Log:
     metadata: pa.LargeBinaryArray
     clock: pa.LargeBinaryArray
     ops: pa.LargeBinaryArray
+    transaction: pa.LargeBinaryArray
     chunk_start: Array
     hash: Array
     rows: Array
@@ -157,6 +160,7 @@ def empty_log() -> Log:
         metadata=no_blobs,
         clock=no_blobs,
         ops=no_blobs,
+        transaction=no_blobs,
         chunk_start=np.zeros(1, np.int64),
         hash=np.empty((0, 32), np.uint8),
         rows=sizes,

@@ -25,7 +25,9 @@ from crdtcat.log.build import LogBuilder
 from crdtcat.log.join import join
 from crdtcat.log.log import ID, Log, empty_log
 from crdtcat.log.serialize import Bundle, decode_bundle
+from crdtcat.log.transactions import add_parts, transactions_in
 from crdtcat.protocol.names import (
+    TRANSACTIONS,
     bundle_name,
     bundle_rank,
     claim_name,
@@ -118,12 +120,10 @@ class State:
         elif last(name) != f"{id}.v":
             raise Corrupt(name, f"holds version {id}: the file was renamed or its name damaged")
         parts = body.get("t")
-        if parts is not None:  # a transaction: one version with a part for each log it touches
-            if self.folder not in parts:
-                return False
-            body = {**parts[self.folder], "h": id.hlc, "w": id.writer, "s": id.seq, "l": self.folder}
-        builder.add(id, body, name)
-        return True
+        if parts is None:
+            builder.add(id, body, name)
+            return True
+        return add_parts(builder, id, parts, self.folder, name)
 
     def gaps(self) -> frozenset[tuple[int, int]]:
         """Versions that must exist, by their writers' counts and the clocks of others, and are not here."""
@@ -175,9 +175,10 @@ class State:
 
 def _without(log: Log, names: Sequence[str]) -> list[str]:
     """Those of some commit files whose version, or whose number, the log does not have. O(k log n)."""
-    versions = [name for name in names if not is_claim(name)]
+    missing = _transactions_without(log, [name for name in names if name.startswith(TRANSACTIONS)])
+    versions = [name for name in names if not is_claim(name) and not name.startswith(TRANSACTIONS)]
     found = log.find(ids_of(versions))
-    missing = [versions[at] for at in np.flatnonzero(found < 0).tolist()]
+    missing += [versions[at] for at in np.flatnonzero(found < 0).tolist()]
     claims = [name for name in names if is_claim(name)]
     if claims:
         numbers = np.array([claim_number(name) for name in claims], np.uint64)
@@ -190,6 +191,14 @@ def index_of_file(log: Log, name: str) -> int:
     if is_claim(name):
         return int(next(iter(np.flatnonzero(log.number == claim_number(name))), -1))
     return int(log.find(ids_of([name]))[0]) if is_version(name) else -1
+
+
+def _transactions_without(log: Log, names: Sequence[str]) -> list[str]:
+    """Those of some transactions of which not every version is in the log."""
+    if not names:
+        return []
+    whole = {writer for writer, found in transactions_in(log).items() if found.whole}
+    return [name for name in names if VersionId.parse(last(name)[:-2]).writer not in whole]
 
 
 def ids_of(names: Sequence[str]) -> Array:

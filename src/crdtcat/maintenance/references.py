@@ -85,8 +85,9 @@ def _in_transactions(store: Store) -> Iterator[bytes]:
             if data is None:
                 continue  # collected, so that every table it touches has it in a bundle
             _, body = decode_version(data, name)
-            for part in (body.get("t") or {"": body}).values():
-                yield b"".join(segment[0] for segment in part.get("g") or ())
+            for part in (part for parts in body["t"].values() for part in parts):
+                _, version = decode_version(part, name)
+                yield b"".join(segment[0] for segment in version.get("g") or ())
 
 
 def _table(

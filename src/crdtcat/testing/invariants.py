@@ -28,7 +28,7 @@ _ARRAYS = (
     "partition", "chunk_schema", "place_chunk", "place_segment", "place_group", "segment_name",
     "segment_size", "segment_digest", "segment_footer",
 )  # fmt: skip
-_BLOBS = ("key", "metadata", "clock", "ops")
+_BLOBS = ("key", "metadata", "clock", "ops", "transaction")
 
 
 def log_value(log: Log) -> dict[str, Any]:
@@ -132,6 +132,7 @@ def check_acknowledged(state: State, found: AbstractSet[str], must: AbstractSet[
     lost = sorted(
         name
         for name in must - state.elsewhere
-        if name.startswith((state.folder, TRANSACTIONS)) and last(name).removesuffix(".v") not in found
+        if (name.startswith(state.folder) and last(name).removesuffix(".v") not in found)
+        or (name.startswith(TRANSACTIONS) and state.missing([name]))
     )
     assert not lost, f"{who} misses what was acknowledged: {', '.join(lost)}"

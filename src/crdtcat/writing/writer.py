@@ -76,7 +76,7 @@ class Writer:
             StoreUnavailable: nothing became visible.
             CommitUnknown: the version may or may not be there.
         """
-        self._check_clock(store)
+        check_clock(store, self._max_skew_ms)
         with self._lock():
             if self._in_doubt or self._process != os.getpid():
                 self._renew()
@@ -89,7 +89,7 @@ class Writer:
                 )
             # In doubt until the outcome is known, whatever interrupts us: no number is ever used twice.
             self._in_doubt = True
-            _publish(Put(name, data), body.get("k"), store)
+            publish_version(Put(name, data), body.get("k"), store)
             self.seq += 1
             self._in_doubt = False
         return id
@@ -100,23 +100,25 @@ class Writer:
 
         Other commits of this writer wait. Raises `ClockSkew`.
         """
-        self._check_clock(store)
+        check_clock(store, self._max_skew_ms)
         with self._lock():
             if self._in_doubt or self._process != os.getpid():
                 self._renew()
             yield Slot(self)
 
-    def _check_clock(self, store: Store) -> None:
-        skew = store.skew_ms()
-        if skew is not None and abs(skew) > self._max_skew_ms:
-            side = "behind" if skew > 0 else "ahead of"
-            raise ClockSkew(
-                f"this machine's clock is {abs(skew) / 1000:,.0f} s {side} the store's, more than "
-                f"{self._max_skew_ms / 1000:,.0f} s; set the clock, then commit again"
-            )
+
+def check_clock(store: Store, max_skew_ms: float) -> None:
+    """Raises `ClockSkew` where this machine's clock is known to be too far from the store's. No request."""
+    skew = store.skew_ms()
+    if skew is not None and abs(skew) > max_skew_ms:
+        side = "behind" if skew > 0 else "ahead of"
+        raise ClockSkew(
+            f"this machine's clock is {abs(skew) / 1000:,.0f} s {side} the store's, more than "
+            f"{max_skew_ms / 1000:,.0f} s; set the clock, then commit again"
+        )
 
 
-def _publish(put: Put, key: str | None, store: Store) -> None:
+def publish_version(put: Put, key: str | None, store: Store) -> None:
     """Store a version. Raises `CommitUnknown` for whatever is not a clear answer."""
     try:
         if run(Publish((put,)), store).outcome is Outcome.DONE:

@@ -1,0 +1,81 @@
+"""Transactions in a log: several versions, in one log or several, that one file brought.
+
+A transaction's file holds whole version files, by the folder of the log they belong to. Taken apart, they are
+versions like any other. What a log remembers besides is which of them belong together and which other logs
+have the rest, so that whoever reads several tables can tell whether it has all of a transaction. One writer
+makes one transaction, so its id names it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crdtcat.clock import VersionId
+from crdtcat.errors import Corrupt
+from crdtcat.format.version import as_bytes, decode_version, pack, unpack
+from crdtcat.log.build import LogBuilder
+from crdtcat.log.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a log has of a transaction.
+
+    Attributes:
+        versions: how many of its versions are here.
+        expected: how many there should be.
+        folders: every log it touches.
+    """
+
+    versions: int
+    expected: int
+    folders: frozenset[str]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it that belongs here is here."""
+        return self.versions == self.expected
+
+
+def add_parts(builder: LogBuilder, id: VersionId, parts: Mapping[str, Any], folder: str, name: str) -> bool:
+    """Take in what a transaction adds to one log; false where that is nothing.
+
+    Raises:
+        Corrupt: a part that is no version file, or not this transaction's.
+    """
+    if not isinstance(parts, dict) or not all(isinstance(part, list) for part in parts.values()):
+        raise Corrupt(name, "the parts of a transaction are lists of version files by folder")
+    mine = parts.get(folder)
+    if not mine:
+        return False
+    blob = pack([len(mine), sorted(parts)])
+    for at, data in enumerate(mine):
+        try:
+            held = as_bytes(data)
+        except TypeError as error:
+            raise Corrupt(name, f"part {at} for {folder} is no version file") from error
+        part, body = decode_version(held, f"{name}, part {at} for {folder}")
+        if part.writer != id.writer:
+            raise Corrupt(name, f"part {at} for {folder} is of another writer")
+        builder.add(part, body, name, transaction=blob)
+    return True
+
+
+def transactions_in(log: Log) -> dict[int, Found]:
+    """Every transaction that a log has versions of, by its writer. O(versions of transactions)."""
+    if log.transaction.null_count == len(log):
+        return {}
+    found: dict[int, Found] = {}
+    writers = log.id_fields["writer"]
+    for at in np.flatnonzero(np.asarray(log.transaction.is_valid())).tolist():
+        writer = int(writers[at])
+        known = found.get(writer)
+        if known is None:
+            count, folders = unpack(log.transaction[at].as_py(), str(log.id_at(at)))
+            known = Found(0, int(count), frozenset(folders))
+        found[writer] = Found(known.versions + 1, known.expected, known.folders)
+    return found

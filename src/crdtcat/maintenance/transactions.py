@@ -1,0 +1,120 @@
+"""Collecting transactions: a file goes only when every log it touches has its versions in an old bundle.
+
+Nobody but the transaction's file says what it adds to the other logs, so whoever collects one makes sure of
+all of them: it reads back bundles that are older than the grace period and finds every version in them; where
+one is missing it writes the bundle, and leaves the file for another time. A log that was dropped needs
+nothing. Safe beside readers, writers, bundlers and other collectors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crdtcat.clock.version_id import ID_BYTES
+from crdtcat.drive import store_now_ms
+from crdtcat.format.version import decode_version
+from crdtcat.log.log import ID
+from crdtcat.maintenance.checkpoint import checkpoint
+from crdtcat.options import Options
+from crdtcat.protocol import is_bundle, is_version
+from crdtcat.protocol.names import TRANSACTIONS
+from crdtcat.session import Session
+from crdtcat.store import Store
+
+OpenLog = Callable[[str], Session | None]
+"""From a log's folder to a session on it; `None`: it was dropped. Raises `LookupError`: nobody knows."""
+
+
+@dataclass(frozen=True)
+class TransactionsResult:
+    """What collecting transactions did.
+
+    Attributes:
+        deleted: files deleted.
+        kept: files left: too young, or not in the bundles of every log they touch for long enough.
+        bundled: logs for which a bundle was written.
+        seconds: how long it took.
+    """
+
+    deleted: int
+    kept: int
+    bundled: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"transactions: {self.deleted:,} files deleted, {self.kept:,} kept, {self.bundled} logs bundled, "
+            f"in {self.seconds:.2f} s"
+        )
+
+
+def collect_transactions(store: Store, options: Options, open_log: OpenLog) -> TransactionsResult:
+    """Delete the files of transactions that every log they touch has in a bundle older than the grace period.
+
+    Costs one LIST page per 1,000 files, one GET for each file older than the grace period, and for each log
+    they touch one LIST and one GET per old bundle; a checkpoint of a log that lacks one; one DELETE.
+    """
+    began, now_ms = time.monotonic(), store_now_ms(store)
+    old_ms = now_ms - int(options.grace_seconds * 1000)
+    listed = [item for item in store.list(TRANSACTIONS) if is_version(item.name)]
+    old = [item.name for item in listed if item.modified_ms <= old_ms]
+    answers = store.get_many([(name, 0, None) for name in old])
+    covered = _Covered(open_log, old_ms)
+    deleted = []
+    for name, data in zip(old, answers, strict=True):
+        if data is not None:
+            _, body = decode_version(data, name)
+            if covered.everywhere(body["t"]):
+                deleted.append(name)
+    store.delete(deleted)
+    return TransactionsResult(
+        len(deleted), len(listed) - len(deleted), len(covered.bundled), time.monotonic() - began
+    )
+
+
+class _Covered:
+    """Which versions old bundles hold, log by log, read once."""
+
+    def __init__(self, open_log: OpenLog, old_ms: int) -> None:
+        self._open, self._old_ms = open_log, old_ms
+        self._ids: dict[str, Any] = {}
+        self.bundled: set[str] = set()
+
+    def everywhere(self, parts: Mapping[str, list[bytes]]) -> bool:
+        return all([self._in(folder, versions) for folder, versions in parts.items()])  # noqa: C419 (all logs)
+
+    def _in(self, folder: str, versions: list[bytes]) -> bool:
+        try:
+            session = self._open(folder)
+        except LookupError:
+            return False
+        if session is None:
+            return True
+        if folder not in self._ids:
+            self._ids[folder] = self._read(session)
+        ids = np.array([decode_version(data, folder)[0].to_bytes() for data in versions], ID)
+        if bool(np.isin(ids, self._ids[folder]).all()):
+            return True
+        if folder not in self.bundled:
+            checkpoint(session)
+            self.bundled.add(folder)
+        return False
+
+    def _read(self, session: Session) -> Any:
+        names = [
+            item.name
+            for item in session.store.list(session.folder)
+            if is_bundle(item.name) and item.modified_ms <= self._old_ms
+        ]
+        found = session.store.get_many([(name, 0, None) for name in names])
+        logs = [
+            session.state.read((name, data)).log
+            for name, data in zip(names, found, strict=True)
+            if data is not None
+        ]
+        return np.concatenate([log.ids for log in logs]) if logs else np.empty(0, f"S{ID_BYTES}")

@@ -1,0 +1,114 @@
+"""A session inside a transaction: reads are pinned, commits are staged.
+
+Verbs are functions over a session, so inside a transaction they run unchanged: the head they see is the
+pinned snapshot with everything staged so far over it, and what they commit is kept as a version file that
+nobody else sees. Segments are stored at once; if the transaction is aborted they are garbage. Thread-safe:
+stages of several threads come one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crdtcat.drive import run
+from crdtcat.errors import InvalidArgument, StoreUnavailable
+from crdtcat.format.version import decode_version, encode_version
+from crdtcat.head import Head, Version
+from crdtcat.locks import ForkSafeLock
+from crdtcat.log import Log, State, join
+from crdtcat.log.build import LogBuilder
+from crdtcat.protocol import Outcome, Publish, Put, Reader
+from crdtcat.session import Session, seen_clock, version_body, version_of
+from crdtcat.writing.fit import known_from_head
+from crdtcat.writing.restamp import StagedVersion
+from crdtcat.writing.writer import Writer
+
+
+class StagedSession(Session):
+    """One table inside a transaction.
+
+    Args:
+        base: the handle's own session.
+        pinned: the versions it reads.
+        writer: the transaction's.
+    """
+
+    def __init__(self, base: Session, pinned: Log, writer: Writer) -> None:
+        super().__init__(
+            base.store,
+            base.table,
+            branch=base.branch,
+            settings=base.settings,
+            options=base.options.model_copy(update={"upkeep": False}),
+            clock=base.clock,
+            origin=base.origin,
+            life=base.life,
+        )
+        self.base, self.pinned = base, pinned
+        self.staged: list[StagedVersion] = []
+        self.inherited = 0
+        self._writer = writer
+        self._staging = ForkSafeLock()
+        self._shown: tuple[int, Head] | None = None
+
+    def refresh(self) -> Reader[State]:
+        """Not inside a transaction: what it reads is pinned."""
+        raise InvalidArgument(f"table {self.table!r} is pinned: this cannot be done inside a transaction")
+
+    def head(self, *, refresh: bool = True) -> Head:  # noqa: ARG002 (pinned: there is nothing to refresh)
+        """The pinned snapshot with what is staged over it. No request."""
+        with self._staging():
+            if self._shown is None or self._shown[0] != len(self.staged):
+                head = Head(self.table, join(self.pinned, self._log()), self.settings)
+                self.known = known_from_head(head.columns) or self.known
+                self._shown = len(self.staged), head
+            return self._shown[1]
+
+    def _log(self) -> Log:
+        builder = LogBuilder(self.folder)
+        for item in self.staged:
+            _, body = decode_version(item.data, str(item.id))
+            builder.add(item.id, body, str(item.id))
+        return builder.build()
+
+    def commit(
+        self,
+        operation: str,
+        *,
+        body: Mapping[str, Any],
+        puts: Sequence[Put] = (),
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        seen: Head | None = None,
+        writer: Writer | None = None,
+    ) -> Version:
+        """Stage one version. Segments are stored, one PUT each. Raises `StoreUnavailable`."""
+        if writer is not None:
+            raise InvalidArgument("upkeep is not a part of transactions")
+        if puts and run(Publish(tuple(puts)), self.store).outcome is not Outcome.DONE:
+            raise StoreUnavailable(f"{self.folder}: the rows could not be stored; nothing was staged")
+        whole = version_body(operation, body, metadata, key)
+        clock = {} if seen is None else seen_clock(seen)
+        with self._staging():
+            stamp = {
+                "h": self.clock.tick(),
+                "w": self._writer.id,
+                "s": len(self.staged) + 1,
+                "l": self.folder,
+            }
+            id, data = encode_version({**whole, **clock, **stamp})
+            self.staged.append(StagedVersion(id, data))
+        return version_of(id, operation, whole)
+
+    def take(self, staged: Sequence[StagedVersion]) -> None:
+        """Add versions that a fork has staged."""
+        with self._staging():
+            self.staged += staged
+            self._shown, self.last_fit, self.known = None, None, None
+
+    def keep(self, count: int) -> None:
+        """Forget what was staged after the first `count` versions."""
+        with self._staging():
+            del self.staged[count:]
+            self._shown, self.last_fit, self.known = None, None, self.base.known

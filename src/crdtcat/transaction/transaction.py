@@ -1,0 +1,230 @@
+"""Transactions: several tables, read at one snapshot, committed at once.
+
+In merge mode a commit is one PUT: a file under `transactions/` that holds the versions of all tables. Before
+it, once in the life of a table, a mark is stored in its folder, so that readers look there. Nobody is waited
+for and nothing can conflict: what met is merged, and listed, as always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from crdtcat.errors import InvalidArgument
+from crdtcat.head import Head, Snapshot, Version
+from crdtcat.head.snapshot import versions_of
+from crdtcat.incarnations import MAIN
+from crdtcat.locks import ForkSafeLock
+from crdtcat.staged import StagedSession
+from crdtcat.transaction.commit import commit_merged
+from crdtcat.transaction.pinning import pin
+from crdtcat.transaction.table import StagedTable
+from crdtcat.writing.restamp import StagedVersion
+from crdtcat.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from crdtcat.catalog import Catalog
+
+Name = tuple[str, str]
+"""A table and a branch."""
+
+
+class Transaction:
+    """Several changes to several tables that are committed together. Get one from `Catalog.transaction`.
+
+    Reads see what was committed when each table was first used, the same transactions in all of them, and
+    what was staged here since. Thread-safe: threads may stage side by side. `fork` gives a copy that can be
+    pickled, for other processes to stage with; `join` takes back what they staged.
+
+    Attributes:
+        status: "open", "committed" or "aborted".
+        versions: once committed, what was committed to each table, in order.
+    """
+
+    def __init__(self, catalog: Catalog, tables: Sequence[str] = ()) -> None:
+        self._catalog = catalog
+        self._start()
+        self.status = "open"
+        self.versions: dict[str, tuple[Version, ...]] = {}
+        for name in tables:
+            self.table(name)
+
+    def _start(self) -> None:
+        self._lock = ForkSafeLock()
+        self._tables: dict[Name, StagedTable] = {}
+        self._waiting: dict[Name, tuple[Snapshot | None, list[StagedVersion], int]] = {}
+        options = self._catalog.options
+        self._writer = Writer("", self._catalog.clock, options.max_clock_skew_seconds * 1000)
+
+    @property
+    def committed(self) -> bool:
+        """Whether it was committed."""
+        return self.status == "committed"
+
+    def __repr__(self) -> str:
+        staged = ", ".join(
+            f"{name}: {len(table._session.staged)}" for (name, _), table in self._tables.items()
+        )
+        return f"Transaction({self.status}; {staged or 'nothing staged'})"
+
+    # Tables.
+
+    def table(self, name: str, branch: str = MAIN) -> StagedTable:
+        """A handle on a table inside this transaction; pinned the first time, which costs a refresh.
+
+        Raises `NotFound`, and `InvalidArgument` for a table in CAS mode.
+        """
+        self._check_open()
+        with self._lock():
+            if (name, branch) not in self._tables:
+                self._tables[name, branch] = StagedTable(self._pinned(name, branch))
+            return self._tables[name, branch]
+
+    def _pinned(self, name: str, branch: str) -> StagedSession:
+        base = self._catalog.table(name, branch)._session
+        if base.settings.mode != "merge":
+            raise InvalidArgument(f"table {name!r} is in CAS mode: transactions are for tables in merge mode")
+        snapshot, staged, inherited = self._waiting.pop((name, branch), (None, [], 0))
+        if snapshot is None:
+            pinned = pin(base, {table._session.folder: table._session.pinned for table in self._all()})
+        else:
+            base.refresh()
+            pinned = versions_of(base.state.log, snapshot, name)
+        session = StagedSession(base, pinned, self._writer)
+        session.staged, session.inherited = list(staged), inherited
+        return session
+
+    def _all(self) -> list[StagedTable]:
+        return list(self._tables.values())
+
+    def read(self, table: str, columns: Sequence[str] | None = None, filter: Any = None) -> pa.Table:
+        """Rows of a table as this transaction sees it. See `Table.read`."""
+        return self.table(table).read(columns, filter)
+
+    def append(self, table: str, data: Any, **options: Any) -> Version:
+        """Stage rows to be added. See `Table.append`."""
+        return self.table(table).append(data, **options)
+
+    def overwrite(self, table: str, data: Any, **options: Any) -> Version:
+        """Stage a replacement of all rows, or of partitions. See `Table.overwrite`."""
+        return self.table(table).overwrite(data, **options)
+
+    def update(self, table: str, where: Any, values: Any, **options: Any) -> Version:
+        """Stage new values for the rows that match. See `Table.update`."""
+        return self.table(table).update(where, values, **options)
+
+    def update_rows(self, table: str, start: int, stop: int, data: Any, **options: Any) -> Version:
+        """Stage new values for rows by number. See `Table.update_rows`."""
+        return self.table(table).update_rows(start, stop, data, **options)
+
+    def delete(self, table: str, where: Any, **options: Any) -> Version:
+        """Stage the deletion of the rows that match. See `Table.delete`."""
+        return self.table(table).delete(where, **options)
+
+    # Parts of it.
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """What is staged inside is forgotten if the block raises; the error goes on."""
+        self._check_open()
+        before = {name: len(table._session.staged) for name, table in self._tables.items()}
+        try:
+            yield
+        except BaseException:
+            for name, table in self._tables.items():
+                table._session.keep(before.get(name, 0))
+            raise
+
+    def fork(self) -> Transaction:
+        """A copy for another thread or process: it sees what is pinned and staged here, and what it stages
+        comes back with `join`. It cannot be committed itself."""
+        self._check_open()
+        forked = Transaction(self._catalog)
+        forked.status = "forked"
+        forked._writer = Writer("", self._catalog.clock, 0)
+        for name, table in self._tables.items():
+            session = table._session
+            copy = StagedSession(session.base, session.pinned, forked._writer)
+            copy.staged = list(session.staged)
+            copy.inherited = len(copy.staged)
+            forked._tables[name] = StagedTable(copy)
+        return forked
+
+    def join(self, *forks: Transaction) -> None:
+        """Take in what forks have staged, in the order given. Each can be joined once.
+
+        Raises `InvalidArgument` for what is no fork, or was joined before.
+        """
+        self._check_open()
+        for fork in forks:
+            if fork.status != "forked":
+                raise InvalidArgument(f"{fork!r} is not an open fork of a transaction")
+            for (name, branch), table in fork._tables.items():
+                session = table._session
+                self.table(name, branch)._session.take(session.staged[session.inherited :])
+            for (name, branch), (_, staged, inherited) in fork._waiting.items():
+                self.table(name, branch)._session.take(staged[inherited:])
+            fork.status = "joined"
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.status != "forked":
+            raise InvalidArgument("a transaction is not copied: pickle a fork() of it, and join() that back")
+        waiting = dict(self._waiting)
+        for name, table in self._tables.items():
+            session = table._session
+            snapshot = Head(session.table, session.pinned, session.settings).snapshot
+            waiting[name] = (snapshot, session.staged, session.inherited)
+        return {"catalog": self._catalog, "waiting": waiting}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self._catalog = state["catalog"]
+        self._start()
+        self.status, self.versions = "forked", {}
+        self._waiting.update(state["waiting"])
+
+    # Its end.
+
+    def commit(self) -> dict[str, tuple[Version, ...]]:
+        """Make everything visible, at once. Nothing staged: no request, and nothing is committed.
+
+        Raises:
+            StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible; commit again, or abort.
+            CommitUnknown: the store gave no clear answer.
+        """
+        if self.status != "open":
+            raise InvalidArgument(f"this transaction is {self.status}: begin another")
+        sessions = [table._session for table in self._all() if table._session.staged]
+        if sessions:
+            committed = commit_merged(sessions)
+            self.versions = {
+                session.table: versions for session, versions in zip(sessions, committed, strict=True)
+            }
+        self.status = "committed"
+        return self.versions
+
+    def abort(self) -> None:
+        """Let go of everything staged. No request."""
+        self._check_open()
+        self.status = "aborted"
+        self._tables.clear()
+
+    def _check_open(self) -> None:
+        if self.status not in ("open", "forked"):
+            raise InvalidArgument(f"this transaction is {self.status}: begin another")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.status != "open":
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.abort()

@@ -1,0 +1,335 @@
+"""Transactions in merge mode: all of it or nothing, one snapshot, savepoints, forks, collection."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import secrets
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from crdtcat import Catalog
+from crdtcat.errors import CommitUnknown, Corrupt, InvalidArgument, NotFound, StoreUnavailable
+from crdtcat.protocol import mark_name
+from crdtcat.store.memory import MemoryStore
+from crdtcat.testing.faulty import FaultyStore, from_nth
+from crdtcat.transaction import Transaction
+from tests.cost.places import asked
+
+SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
+
+
+def lake(**options: Any) -> tuple[Catalog, str]:
+    url = f"memory://transactions-{secrets.token_hex(6)}"
+    catalog = Catalog(url, **{"upkeep": False, **options})
+    for name in ("a", "b"):
+        catalog.create_table(name, SCHEMA)
+    return catalog, url
+
+
+def rows(*numbers: int, x: int = 0) -> list[dict[str, int]]:
+    return [{"n": n, "x": x} for n in numbers]
+
+
+def values(reader: Catalog | Transaction, table: str) -> list[tuple[int, int]]:
+    return sorted((row["n"], row["x"]) for row in reader.read(table).to_pylist())
+
+
+def append_and_fail(tx: Transaction, *tables: str) -> None:
+    for table in tables:
+        tx.append(table, rows(99))
+    raise ZeroDivisionError
+
+
+def test_everything_becomes_visible_at_once() -> None:
+    catalog, url = lake()
+    other = Catalog(url)
+    with catalog.transaction() as tx:
+        tx.append("a", rows(1))
+        tx.append("b", rows(2))
+        assert (values(other, "a"), values(other, "b")) == ([], [])
+    assert tx.committed
+    for reader in (catalog, other, Catalog(url)):
+        assert (values(reader, "a"), values(reader, "b")) == ([(1, 0)], [(2, 0)])
+    assert {table: len(versions) for table, versions in tx.versions.items()} == {"a": 1, "b": 1}
+
+
+def test_reads_inside_see_what_was_staged_and_nothing_that_others_commit() -> None:
+    catalog, url = lake()
+    catalog.commit("a", rows(1, 2))
+    with catalog.transaction() as tx:
+        tx.update("a", "n = 1", {"x": 5})
+        Catalog(url).commit("a", rows(9))
+        tx.append("a", rows(3))
+        tx.update("a", "n >= 2", {"x": 7})
+        tx.delete("a", "n = 1")
+        assert values(tx, "a") == [(2, 7), (3, 7)]
+        assert tx.table("a").scan(filter="x = 7").count() == 2
+    assert values(catalog, "a") == [(2, 7), (3, 7), (9, 0)]
+    assert not catalog.table("a").conflicts()
+
+
+def test_columns_properties_and_overwrites_are_staged_too() -> None:
+    catalog, url = lake()
+    catalog.commit("a", rows(1))
+    with catalog.transaction() as tx:
+        tx.table("a").add_column("y", pa.string())
+        tx.append("a", [{"n": 2, "x": 0, "y": "new"}])
+        tx.update("a", "n = 1", {"y": "old"})
+        tx.table("a").set_properties(owner="me")
+        tx.overwrite("b", rows(3))
+        tx.table("a").rename_column("x", "z")
+    shown = Catalog(url).read("a").to_pylist()
+    assert shown == [{"n": 1, "z": 0, "y": "old"}, {"n": 2, "z": 0, "y": "new"}]
+    assert catalog.table("a").properties == {"owner": "me"}
+    assert values(catalog, "b") == [(3, 0)]
+    assert [v.operation for v in tx.versions["a"]] == ["schema", "append", "update", "properties", "schema"]
+    assert catalog.table("a").verify("content").ok
+
+
+def test_an_abort_leaves_nothing_visible() -> None:
+    catalog, _ = lake()
+    tx = catalog.transaction()
+    with pytest.raises(ZeroDivisionError), tx:
+        append_and_fail(tx, "a")
+    assert tx.status == "aborted"
+    explicit = catalog.transaction()
+    explicit.append("b", rows(2))
+    explicit.abort()
+    assert (values(catalog, "a"), values(catalog, "b")) == ([], [])
+    assert list(catalog.store.list("transactions/")) == []
+    for call in (lambda: tx.append("a", rows(1)), tx.commit, explicit.commit):
+        with pytest.raises(InvalidArgument, match="aborted"):
+            call()
+
+
+def test_a_commit_is_one_put_and_one_more_for_each_tables_first_time() -> None:
+    catalog, url = lake()
+
+    def both(n: int) -> None:
+        with catalog.transaction() as tx:
+            tx.append("a", rows(n))
+            tx.append("b", rows(n))
+
+    assert asked(catalog, lambda: both(1)) == {"list": 2, "put": 3}
+    # From now on a refresh lists transactions/, too, and fetches the one that is new to each table.
+    assert asked(catalog, lambda: both(2)) == {"list": 4, "get": 2, "put": 1}
+    assert asked(catalog, lambda: catalog.transaction().commit()) == {}
+    assert asked(Catalog(url), lambda: None) == {}
+    untouched = catalog.create_table("c", SCHEMA)
+    untouched.append(rows(1))
+    untouched.head()
+    assert asked(catalog, untouched.head) == {"list": 1}
+
+
+def test_savepoints_forget_what_failed_inside_them() -> None:
+    catalog, _ = lake()
+    with catalog.transaction() as tx:
+        tx.append("a", rows(1))
+        with pytest.raises(ZeroDivisionError), tx.savepoint():
+            append_and_fail(tx, "a", "b")
+        assert (values(tx, "a"), values(tx, "b")) == ([(1, 0)], [])
+        with tx.savepoint():
+            tx.append("b", rows(4))
+    assert (values(catalog, "a"), values(catalog, "b")) == ([(1, 0)], [(4, 0)])
+
+
+def test_threads_stage_side_by_side_and_commit_once() -> None:
+    catalog, url = lake()
+    with catalog.transaction() as tx, ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda n: tx.append("ab"[n % 2], rows(n)), range(40)))
+    assert values(catalog, "a") == [(n, 0) for n in range(0, 40, 2)]
+    assert values(Catalog(url), "b") == [(n, 0) for n in range(1, 40, 2)]
+    assert len(list(catalog.store.list("transactions/"))) == 1
+
+
+def stage(fork: Transaction, n: int) -> Transaction:
+    fork.append("a", rows(n))
+    fork.update("a", f"n = {n}", {"x": n})
+    fork.update("a", "n = 100", {"x": fork.read("a").num_rows})
+    fork.append("b", pa.table({"n": range(n * 10_000, (n + 1) * 10_000), "x": [n] * 10_000}, schema=SCHEMA))
+    return fork
+
+
+def test_processes_stage_with_forks_and_one_commit_joins_them(tmp_path: Path) -> None:
+    """What a single stream writer cannot do: many processes stage, one commits."""
+    catalog = Catalog(tmp_path, upkeep=False, inline_bytes=0)
+    for name in ("a", "b"):
+        catalog.create_table(name, SCHEMA)
+    context = multiprocessing.get_context("spawn")
+    with catalog.transaction() as tx:
+        tx.append("a", rows(100))
+        with context.Pool(2) as pool:
+            tx.join(*pool.starmap(stage, [(tx.fork(), n) for n in range(3)]))
+        assert catalog.read("a").num_rows == catalog.read("b").num_rows == 0
+    assert values(catalog, "a") == [(0, 0), (1, 1), (2, 2), (100, 2)]
+    assert catalog.read("b").num_rows == 30_000
+    assert catalog.table("b").verify("content").ok
+
+
+def test_forks_are_copied_joined_once_and_never_committed() -> None:
+    catalog, _ = lake()
+    tx = catalog.transaction()
+    with pytest.raises(InvalidArgument, match="fork"):
+        pickle.dumps(tx)
+    fork = tx.fork()
+    fork.append("a", rows(1))
+    with pytest.raises(InvalidArgument, match="forked"):
+        fork.commit()
+    tx.join(fork)
+    with pytest.raises(InvalidArgument, match="joined"):
+        tx.join(fork)
+    tx.commit()
+    assert values(catalog, "a") == [(1, 0)]
+
+
+def test_a_reader_of_several_tables_never_sees_half_of_a_transaction() -> None:
+    """Money is moved between two tables; whoever reads both inside a transaction finds all of it."""
+    catalog, url = lake()
+    with catalog.transaction() as tx:
+        tx.append("a", rows(1, x=100))
+        tx.append("b", rows(1, x=100))
+    stop = threading.Event()
+    wrong: list[Any] = []
+
+    def move() -> None:
+        mover = Catalog(url, upkeep=False)
+        for n in range(40):
+            with mover.transaction() as tx:
+                tx.append("a", rows(n, x=-n))
+                tx.append("b", rows(n, x=n))
+        stop.set()
+
+    def read() -> None:
+        reader = Catalog(url, upkeep=False)
+        while not stop.is_set():
+            for order in ("ab", "ba"):
+                with reader.transaction() as tx:
+                    total = sum(x for name in order for _, x in values(tx, name))
+                    if total != 200:
+                        wrong.append(total)
+
+    threads = [threading.Thread(target=move), *(threading.Thread(target=read) for _ in range(3))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_transaction_stored_between_two_reads_is_left_out_of_the_second() -> None:
+    catalog, url = lake()
+    catalog.commit("b", rows(1))
+    other = Catalog(url, upkeep=False)
+    tx = catalog.transaction(["a"])
+    with other.transaction() as theirs:
+        theirs.append("a", rows(5))
+        theirs.append("b", rows(5))
+    other.table("b").update("n = 5", {"x": 9})  # had seen it: it goes, too
+    other.commit("b", rows(6))  # had seen nothing: it stays
+    assert (values(tx, "a"), values(tx, "b")) == ([], [(1, 0), (6, 0)])
+    assert values(catalog, "b") == [(1, 0), (5, 9), (6, 0)]
+
+
+@pytest.mark.parametrize("fault", ["error", "lost_answer"])
+def test_dying_at_any_request_leaves_all_or_nothing(fault: Any) -> None:
+    for n in range(1, 60):
+        inner = MemoryStore(f"memory://dying-{secrets.token_hex(6)}")
+        setup = Catalog(inner, upkeep=False)
+        for name in ("a", "b"):
+            setup.create_table(name, SCHEMA)
+        store = FaultyStore(inner, from_nth(n, fault))
+        done = False
+        try:
+            with Catalog(store, upkeep=False, inline_bytes=0).transaction() as tx:
+                tx.append("a", rows(1))
+                tx.append("b", rows(2))
+            done = True
+        except (StoreUnavailable, CommitUnknown):
+            done = False
+        seen = (values(Catalog(inner), "a"), values(Catalog(inner), "b"))
+        assert seen in (([], []), ([(1, 0)], [(2, 0)]))
+        assert seen[0] or not done
+        if done:
+            break
+    assert done
+    assert n > 5
+
+
+def test_bundles_know_transactions_and_their_files_go_when_every_table_covers_them() -> None:
+    catalog, url = lake(grace_seconds=0)
+    for n in range(3):
+        with catalog.transaction() as tx:
+            tx.append("a", rows(n))
+            tx.append("b", rows(n))
+    catalog.table("a").checkpoint()
+    first = catalog.collect_transactions()
+    assert (first.deleted, first.kept, first.bundled) == (0, 3, 1), "b had no bundle of them"
+    assert values(Catalog(url), "b") == [(n, 0) for n in range(3)]
+    second = catalog.collect_transactions()
+    assert (second.deleted, second.kept, second.bundled) == (3, 0, 0)
+    cold = Catalog(url)
+    for name in ("a", "b"):
+        assert values(cold, name) == [(n, 0) for n in range(3)]
+        assert cold.table(name).verify().ok
+    assert list(catalog.store.list("transactions/")) == []
+    with cold.transaction() as tx:
+        assert values(tx, "a") == values(tx, "b")
+
+
+def test_a_dropped_table_does_not_keep_a_transaction() -> None:
+    catalog, _ = lake(grace_seconds=0)
+    with catalog.transaction() as tx:
+        tx.append("a", rows(1))
+        tx.append("b", rows(1))
+    catalog.drop_table("b")
+    assert catalog.collect_transactions().deleted == 0
+    assert catalog.collect_transactions().deleted == 1
+    assert values(catalog, "a") == [(1, 0)]
+
+
+def test_a_young_transaction_is_kept() -> None:
+    catalog, _ = lake()
+    with catalog.transaction() as tx:
+        tx.append("a", rows(1))
+    catalog.table("a").checkpoint()
+    assert catalog.collect_transactions().kept == 1
+
+
+def test_damage_is_told_by_name() -> None:
+    catalog, url = lake()
+    with catalog.transaction() as tx:
+        tx.append("a", rows(1))
+    (item,) = catalog.store.list("transactions/")
+    data = catalog.store.get(item.name)
+    catalog.store.put(item.name, data[:-40] + bytes([data[-40] ^ 1]) + data[-39:])
+    with pytest.raises(Corrupt, match="transactions/"):
+        Catalog(url).read("a")
+    catalog.store.put(item.name, data)
+    catalog.store.delete([mark_name("tables/a/main/")])
+    assert not catalog.table("a").verify().ok
+
+
+def test_transactions_on_branches_and_dropped_tables() -> None:
+    catalog, _ = lake()
+    catalog.commit("a", rows(1))
+    catalog.table("a").branch("dev")
+    with catalog.transaction() as tx:
+        tx.table("a", "dev").append(rows(2))
+        tx.append("b", rows(3))
+    assert catalog.read("a", branch="dev").num_rows == 2
+    assert values(catalog, "a") == [(1, 0)]
+    with pytest.raises(NotFound):
+        catalog.transaction(["nowhere"])
+
+
+def test_cas_tables_are_refused_by_name() -> None:
+    catalog, _ = lake()
+    catalog.create_table("strict", SCHEMA, mode="cas")
+    with pytest.raises(InvalidArgument, match="'strict'"):
+        catalog.transaction(["a", "strict"])
