@@ -40,9 +40,7 @@ def main() -> None:
         # Threads stage side by side. Other processes do the same with tx.fork(), and tx.join() takes it back.
         with cat.transaction() as tx, ThreadPoolExecutor(4) as threads:
             list(threads.map(lambda n: tx.append("south", [{"item": f"cake {n}", "count": n}]), range(8)))
-        print(
-            "south:  ", cat.read("south").num_rows, "rows, in", len(tx.versions["south"]), "versions at once"
-        )
+        print("south:  ", cat.read("south").num_rows, "rows,", len(tx.versions["south"]), "versions at once")
 
 
 if __name__ == "__main__":
