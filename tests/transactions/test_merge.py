@@ -333,3 +333,14 @@ def test_cas_tables_are_refused_by_name() -> None:
     catalog.create_table("strict", SCHEMA, mode="cas")
     with pytest.raises(InvalidArgument, match="'strict'"):
         catalog.transaction(["a", "strict"])
+
+
+def test_segments_that_only_a_transaction_refers_to_are_not_garbage() -> None:
+    catalog, url = lake(inline_bytes=0)
+    with catalog.transaction() as tx:
+        tx.append("a", rows(1))
+        tx.append("b", rows(2))
+    for _ in range(2):
+        found = catalog.collect(grace=0)
+        assert (found.garbage, found.referenced) == ((), 2)
+    assert (values(Catalog(url), "a"), values(Catalog(url), "b")) == ([(1, 0)], [(2, 0)])
