@@ -29,7 +29,7 @@ from crdtcat.head import Head
 from crdtcat.log import State
 from crdtcat.protocol import version_name
 from crdtcat.scan import Scan
-from crdtcat.session import _clock as clock_since
+from crdtcat.session import seen_clock as clock_since
 from crdtcat.store import open_store
 from crdtcat.verbs.rows import removals
 from tests.model import versions as model
