@@ -7,6 +7,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from benchmarks.engines.base import Place
 from benchmarks.latency_proxy import Proxy, delayed
 from crdtcat.testing.s3_server import S3Server, real_s3
 
+WARMING_THREADS, WARMING_PUTS = 10, 300
 LOCAL, NEAR, FAR = "local disk", "S3", "S3 + 20 ms each way"
 
 
@@ -59,7 +61,17 @@ class Places:
         if self._server is None:
             self._server = self._stack.enter_context(real_s3())
             self._bucket = self._server.fresh_bucket().removeprefix("s3://")
+            _warm(self._server, self._bucket)
         return self._server
+
+
+def _warm(server: S3Server, bucket: str) -> None:
+    """The server makes volumes when they are first needed: whoever is measured first must not pay for it."""
+    client = server.client()
+    with ThreadPoolExecutor(WARMING_THREADS) as threads:
+        for number in range(WARMING_PUTS):
+            threads.submit(client.put_object, Bucket=bucket, Key=f"warm/{number}", Body=bytes(20_000))
+    client.close()
 
 
 @contextmanager

@@ -154,7 +154,7 @@ class Bench:
             began = time.perf_counter()
             try:
                 self.engine.open()
-                self.engine.prepare({"kind": "update", "low": at, "high": at + 1, "value": -1.0})()
+                self.engine.change({"kind": "update", "low": at, "high": at + 1, "value": -1.0})
                 self._tell({"update": at, "seconds": time.perf_counter() - began})
             except BaseException as error:
                 if type(error).__name__ == "Unsupported":

@@ -127,6 +127,10 @@ class Engine(ABC):
         """
         raise Unsupported("no change of rows in this library")
 
+    def change(self, change: dict[str, Any]) -> None:
+        """The same at once, by a handle fresh from `open`."""
+        self.prepare(change)()
+
     def replace(self, rows: pa.Table) -> None:
         """Make the table equal to `rows`, as a new version."""
         raise Unsupported("no overwrite in this library")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from typing import Any
+
 import pyarrow as pa
 
-from benchmarks.engines.base import Engine, Place, Range
+from benchmarks.engines.base import Engine, Place, Range, Unsupported
 from crdtcat import Catalog
+from crdtcat.store.local import LocalStore
 from crdtcat.table import Table
 
 
@@ -48,8 +53,60 @@ class Ours(Engine):
         self.table.checkpoint()
         self.table.collect()
 
+    def prepare(self, change: dict[str, Any]) -> Callable[[], None]:
+        """Verbs take a fresh snapshot when called: they are held at their first PUT until told to go on."""
+        store = HeldStore(self.place.path)
+        held = Ours(self.place, self.variant)
+        held._table = Catalog(store).table("bench")
+        raised: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                held.change(change)
+            except BaseException as error:  # noqa: BLE001 (raised again where the commit is waited for)
+                raised.append(error)
+                store.arrived.set()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        store.arrived.wait()
+        if raised:  # it cannot be done at all
+            thread.join()
+            raise raised[0]
+
+        def commit() -> None:
+            store.go_on.set()
+            thread.join()
+            if raised:
+                raise raised[0]
+
+        return commit
+
+    def change(self, change: dict[str, Any]) -> None:
+        where = [("id", ">=", change["low"]), ("id", "<", change["high"])]
+        match change["kind"]:
+            case "update":
+                self.table.update(where, {"value": change["value"]})
+            case "delete":
+                self.table.delete(where)
+            case _:
+                raise Unsupported("crdtcat does not compact rows yet")
+
     def replace(self, rows: pa.Table) -> None:
         self.table.overwrite(rows)
+
+
+class HeldStore(LocalStore):
+    """A local store whose PUTs wait, so that two verbs have read one snapshot before either commits."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.arrived, self.go_on = threading.Event(), threading.Event()
+
+    def put(self, name: str, data: bytes | memoryview) -> None:
+        self.arrived.set()
+        self.go_on.wait()
+        super().put(name, data)
 
 
 ENGINE = Ours

@@ -30,6 +30,7 @@ class Raw(Engine):
 
     def open(self) -> None:
         self._store = open_store(self.place.url, self.place.storage_options)
+        self._store.list_page("raw/", limit=1)  # connect now, as those do who have something to open
 
     @property
     def store(self) -> Store:

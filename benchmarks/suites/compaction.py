@@ -23,7 +23,7 @@ UPKEEP_PAUSE = 0.2
 
 
 def run(job: Job) -> Results:
-    seconds = job.pick(1.0, 4.0, 30.0)
+    seconds = job.pick(1.0, 2.0, 30.0)
     results = Results()
     for load in ("append", "update"):
         table: list[list[Any]] = []

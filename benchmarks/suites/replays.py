@@ -29,7 +29,7 @@ def run(job: Job) -> Results:
 def _appends(job: Job, where: Any, results: Results) -> None:
     """delta-rs#3736: how many of 2,000 appends are given up at concurrency 10."""
     processes, rows = job.pick(2, 10, 10), 100
-    commits, seconds = job.pick(3, 40, 200), job.pick(30.0, 20.0, 300.0)
+    commits, seconds = job.pick(3, 40, 200), job.pick(30.0, 8.0, 300.0)
     table, notes = [], []
     for entrant in job.entrants("raw"):
         with crew(entrant) as workers:
@@ -115,7 +115,7 @@ def _tasks(job: Job, where: Any, results: Results) -> None:
 
 def _opening(job: Job, where: Any, results: Results) -> None:
     """delta-rs#2518: what it takes to open a table with many commits and nothing tidied."""
-    commits, limit = job.pick(10, 600, 6_000), job.pick(60.0, 30.0, 600.0)
+    commits, limit = job.pick(10, 600, 6_000), job.pick(60.0, 12.0, 600.0)
     kind = job.pick(LOCAL, LOCAL, NEAR)
     table, notes = [], []
     for entrant in job.entrants("raw", "Icechunk"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crdtcat.format.frame import digest
 from crdtcat.head import Head
-from crdtcat.log import Log, State, decode_bundle, empty_log, encode_bundle, join, select
+from crdtcat.log import Log, State, decode_bundle, empty_log, encode_bundle, join, join_all, select
 from crdtcat.protocol import bundle_name
 from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.invariants import check_log, head_value, log_value, rows_of
@@ -51,6 +51,18 @@ def test_join_is_associative_commutative_idempotent(history: History, x: int, y:
     assert log_value(join(a, a)) == log_value(a)
     assert log_value(join(a, empty_log())) == log_value(a) == log_value(join(empty_log(), a))
     assert log_value(join(a, b)) == log_value(log_of(subset(history, x | y)))
+
+
+@given(histories(), st.lists(masks, max_size=7))
+@settings(max_examples=60, deadline=None)
+def test_many_logs_at_once_are_one_after_the_other(history: History, chosen: list[int]) -> None:
+    logs = [log_of(subset(history, mask)) for mask in chosen]
+    expected = empty_log()
+    for log in logs:
+        expected = join(expected, log)
+    found = join_all(logs)
+    check_log(found)
+    assert log_value(found) == log_value(expected)
 
 
 @given(histories(), masks, masks)

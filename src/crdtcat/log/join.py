@@ -20,7 +20,7 @@ import pyarrow as pa
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.errors import Corrupt
 from crdtcat.format.sections import Array
-from crdtcat.log.log import NONE, Log
+from crdtcat.log.log import NONE, Log, empty_log
 from crdtcat.log.order import SEGMENT_COLUMNS, with_places_in_order, with_values_in_order, without_unused
 
 _VERSION_COLUMNS = (
@@ -41,6 +41,20 @@ def join(first: Log, second: Log) -> Log:
     if not len(first):
         return second
     return in_order(_concatenated(first, second))
+
+
+def join_all(logs: Sequence[Log]) -> Log:
+    """The union of many logs, put in order once: what `join` of one after the other gives, in O(n log n).
+
+    Raises `Corrupt` as `join` does.
+    """
+    parts = [log for log in logs if len(log)]
+    if len(parts) < 2:
+        return parts[0] if parts else empty_log()
+    while len(parts) > 1:  # neighbours first, so that no column is copied more than log(k) times
+        pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
+        parts = [_concatenated(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return in_order(parts[0])
 
 
 def in_order(log: Log) -> Log:

@@ -22,7 +22,7 @@ from crdtcat.format.frame import digest
 from crdtcat.format.sections import Array
 from crdtcat.format.version import decode_version, unpack
 from crdtcat.log.build import LogBuilder
-from crdtcat.log.join import join
+from crdtcat.log.join import join, join_all
 from crdtcat.log.log import ID, Log, empty_log
 from crdtcat.log.serialize import Bundle, decode_bundle
 from crdtcat.log.transactions import add_parts, transactions_in
@@ -83,7 +83,7 @@ class State:
         """This state with more files. Raises `Corrupt` or `UnsupportedFormat`, naming the file."""
         if not files:
             return self
-        log, needs = self.log, dict(self.needs)
+        logs, needs = [self.log], dict(self.needs)
         bundles, replaced, elsewhere = set(self.bundles), set(self.replaced), set(self.elsewhere)
         builder = LogBuilder(self.folder)
         with paused_garbage_collection():
@@ -93,7 +93,8 @@ class State:
                     bundles.add(name)
                     replaced |= bundle.replaces
                     _require(needs, bundle.log, name)
-                    log = join(log, bundle.log)
+                    logs.append(bundle.log)
+            log = join_all(logs)
             taken = set(_without(log, [name for name, _ in files if is_claim(name)]))
             for name, data in files:
                 # A number that a bundle has is taken for ever, whatever stands under its name by now.
