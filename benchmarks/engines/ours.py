@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.engines.base import Engine, Place, Range, Unsupported
+from benchmarks.engines.base import Engine, Place, Range
 from crdtcat import Catalog
 from crdtcat.store.local import LocalStore
 from crdtcat.table import Table
@@ -50,6 +50,7 @@ class Ours(Engine):
         return self.table.scan().count()
 
     def upkeep(self) -> None:
+        self.table.compact()
         self.table.checkpoint()
         self.table.collect()
 
@@ -90,7 +91,7 @@ class Ours(Engine):
             case "delete":
                 self.table.delete(where)
             case _:
-                raise Unsupported("crdtcat does not compact rows yet")
+                self.table.compact()
 
     def replace(self, rows: pa.Table) -> None:
         self.table.overwrite(rows)
