@@ -97,7 +97,8 @@ class Engine(ABC):
 
     @abstractmethod
     def create(self, sample: pa.Table, rows_max: int) -> None:
-        """Make the empty table. `rows_max` is for engines that must know how long it may get."""
+        """Make the empty table. `rows_max` is for engines whose many writers must know how long it may get; 0
+        where there is one writer."""
 
     @abstractmethod
     def open(self) -> None:

@@ -69,7 +69,10 @@ class Icechunk(Engine):
         start = rows["id"][0].as_py()
         group = zarr.open_group(session.store)
         for name, values in _arrays(rows).items():
-            group[name][start : start + rows.num_rows] = values
+            array = group[name]
+            if array.shape[0] < start + rows.num_rows:
+                array.resize((start + rows.num_rows,))
+            array[start : start + rows.num_rows] = values
         self._finish(session)
         return None
 

@@ -43,8 +43,8 @@ class Line:
         self.built, self.seconds = 0, 0.0
         self.common: dict[str, Any] = {"place": self.place.to_json(), "variant": variant}
 
-    def start(self, commits_max: int) -> None:
-        self.workers.ask("create", **self.common, rows=ROWS, rows_max=commits_max * ROWS)
+    def start(self) -> None:
+        self.workers.ask("create", **self.common, rows=ROWS, rows_max=0)
 
     def grow(self, commits: int, seconds: float) -> bool:
         """Commit until there are `commits`; whether that was done within `seconds` in all."""
@@ -120,7 +120,7 @@ def _measure(
     rows: list[list[Any]],
     notes: list[str],
 ) -> None:
-    line.start(counts[-1])
+    line.start()
     for count in counts:
         if not line.grow(count, limit):
             notes.append(f"{name}: {line.built:,} commits in {line.seconds:.0f} s, then given up.")

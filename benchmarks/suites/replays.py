@@ -126,7 +126,7 @@ def _opening(job: Job, where: Any, results: Results) -> None:
                 place = where.fresh(kind)
                 common: dict[str, Any] = {"place": place.to_json(), "variant": variant}
                 try:
-                    workers.ask("create", **common, rows=10, rows_max=commits * 10)
+                    workers.ask("create", **common, rows=10, rows_max=0)
                     built = workers.ask(
                         "build", first=0, commits=commits, rows=10, limit=limit, seconds=limit
                     )
