@@ -20,9 +20,13 @@ RETURNED = [
     "crdtcat.head.History",
     "crdtcat.head.head.Chunks",
     "crdtcat.maintenance.CheckpointResult",
+    "crdtcat.maintenance.CatalogStats",
     "crdtcat.maintenance.CollectResult",
+    "crdtcat.maintenance.Garbage",
+    "crdtcat.maintenance.GarbageResult",
     "crdtcat.maintenance.Problem",
     "crdtcat.maintenance.Progress",
+    "crdtcat.maintenance.TableStats",
     "crdtcat.maintenance.VerifyReport",
     "crdtcat.options.Options",
     "crdtcat.clock.VectorClock",
@@ -71,7 +75,7 @@ def test_the_names_scripts_rely_on() -> None:
     verbs = "append overwrite stream scan read head history conflicts tag tags delete_tag restore add_column"
     more = (
         "drop_column rename_column widen_column reorder_columns set_properties checkpoint collect schema "
-        "name diff proof verify"
+        "name diff proof verify stats"
     )
     assert all(hasattr(crdtcat.Table, verb) for verb in f"{verbs} {more} properties partition_by".split())
     assert all(

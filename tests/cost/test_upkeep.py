@@ -67,3 +67,13 @@ def test_condemning_is_one_put(place: Place) -> None:
     found = asked(catalog, lambda: catalog.collect(grace=1e-3))
     assert found["put"] == 1
     assert "delete" not in found
+
+
+def test_stats_are_a_refresh(place: Place) -> None:
+    catalog = place.open()
+    table = catalog.create_table("t", SCHEMA)
+    table.append(many())
+    table.append(few())
+    assert asked(catalog, table.stats) == {"list": 1, "get": 2}
+    assert asked(catalog, table.stats) == {"list": 1}
+    assert asked(catalog, catalog.stats) == {"list": 1 + 1, "get": 1}

@@ -181,3 +181,25 @@ def test_a_tree_of_one_leaf_and_its_proof() -> None:
     proof = prove(tree, 0, items[0][0])
     assert proof.path == ((b"", b""),)
     assert proof.check(tree.root_hash, items[0][0])
+
+
+def test_proofs_of_chunks_whose_rows_were_changed_or_deleted(tmp_path: Any) -> None:
+    table = Catalog(str(tmp_path), chunk_rows=10, inline_bytes=0).create_table("t")
+    table.append(pa.table({"n": pa.array(range(100), pa.int64()), "x": pa.array([0] * 100, pa.int64())}))
+    before = table.head()
+    table.update("n = 35", {"x": 7})
+    table.delete("n >= 60 and n < 65")
+    head = table.head()
+    assert head.root_hash != before.root_hash
+    for at, chunk in enumerate(head.chunks):
+        for proof in (table.proof(chunk), table.proof(at), table.proof(chunk.hash)):
+            assert check_proof(head.root_hash, chunk, proof.to_bytes())
+            assert not check_proof(before.root_hash, chunk, proof)
+            assert bool(proof.changes) == (at in (3, 6))
+            assert proof.rows == (5 if at == 6 else 10)
+            assert proof.row_count == 95
+    found = table.diff(before.snapshot)
+    assert [(run.old_start, run.new_start, run.old_rows, run.new_rows) for run in found.runs] == [
+        (3, 3, 10, 10),
+        (6, 6, 10, 5),
+    ]

@@ -12,6 +12,7 @@ from blake3 import blake3
 from crdtcat.format.sections import Array
 from crdtcat.head.rows import Rows
 from crdtcat.log.log import Log
+from crdtcat.merkle import leaf_digest
 
 
 def leaf_hashes(log: Log, rows: Rows) -> Array:
@@ -27,12 +28,7 @@ def leaf_hashes(log: Log, rows: Rows) -> Array:
 
 
 def _changed(log: Log, rows: Rows, entry: int) -> bytes:
-    return changed_leaf(log.hash[entry].tobytes(), changes_digest(log, rows, entry))
-
-
-def changed_leaf(chunk_hash: bytes, changes: bytes) -> bytes:
-    """The leaf of an entry whose rows are not read as they are stored."""
-    return blake3(b"crdtcat leaf 1\0" + chunk_hash + changes).digest()
+    return leaf_digest(log.hash[entry].tobytes(), changes_digest(log, rows, entry))
 
 
 def changes_digest(log: Log, rows: Rows, entry: int) -> bytes:

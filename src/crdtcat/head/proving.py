@@ -9,6 +9,7 @@ from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.types import to_storage
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.head.head import Chunk, Head
+from crdtcat.head.leaves import changes_digest
 from crdtcat.merkle import Proof, prove
 
 
@@ -24,7 +25,10 @@ def prove_chunk(head: Head, chunk: Chunk | int | str) -> Proof:
         InvalidArgument: something else.
     """
     at = _place(head, chunk)
-    return prove(head.tree, at, head.log.hash[int(head.live[at])].tobytes())
+    entry = head.live[at : at + 1]
+    read_as_stored = bool(head.rows.untouched(entry)[0])
+    changes = b"" if read_as_stored else changes_digest(head.log, head.rows, int(entry[0]))
+    return prove(head.tree, at, head.log.hash[int(entry[0])].tobytes(), changes)
 
 
 def _place(head: Head, chunk: Chunk | int | str) -> int:
@@ -32,8 +36,9 @@ def _place(head: Head, chunk: Chunk | int | str) -> int:
     if isinstance(chunk, Chunk):
         version = head.log.index_of(chunk.version)
         index = int(head.log.chunk_start[version]) + chunk.ordinal if version >= 0 else -1
-        at = int(np.searchsorted(head.live, index))
-        found = at < len(head.live) and int(head.live[at]) == index and head.chunks[at].hash == chunk.hash
+        places = np.flatnonzero(head.live == index)
+        at = int(places[0]) if len(places) else -1
+        found = at >= 0 and head.chunks[at].hash == chunk.hash
     elif isinstance(chunk, bool) or not isinstance(chunk, int | str):
         raise InvalidArgument(f"{chunk!r:.80} is no chunk: pass one of head.chunks, its number or its hash")
     elif isinstance(chunk, int):

@@ -8,11 +8,13 @@ from crdtcat.maintenance.garbage import collect_garbage
 from crdtcat.maintenance.garbage_report import Garbage, GarbageResult
 from crdtcat.maintenance.merge import MergeResult, merge
 from crdtcat.maintenance.progress import Progress
+from crdtcat.maintenance.stats import CatalogStats, TableStats, stats
 from crdtcat.maintenance.upkeep import upkeep
 from crdtcat.maintenance.verify import verify
 from crdtcat.maintenance.verify_report import Depth, Problem, VerifyReport
 
 __all__ = [
+    "CatalogStats",
     "CheckpointResult",
     "CollectResult",
     "CompactResult",
@@ -22,12 +24,14 @@ __all__ = [
     "MergeResult",
     "Problem",
     "Progress",
+    "TableStats",
     "VerifyReport",
     "checkpoint",
     "collect_garbage",
     "collect_log",
     "compact",
     "merge",
+    "stats",
     "upkeep",
     "verify",
 ]

@@ -43,7 +43,7 @@ class Proof:
 
     @property
     def first_row(self) -> int:
-        """How many rows of the table come before the chunk's."""
+        """How many rows of the table are read from the chunks before this one."""
         return sum(rows_of(before) for before, _ in self.path) & _ROWS_MASK
 
     @property

@@ -11,10 +11,12 @@ from crdtcat.maintenance import (
     CompactResult,
     Depth,
     Progress,
+    TableStats,
     VerifyReport,
     checkpoint,
     collect_log,
     compact,
+    stats,
     verify,
 )
 
@@ -65,3 +67,10 @@ class Tended(Handle):
             StoreUnavailable, AccessDenied: the store cannot be asked. Damage is reported, not raised.
         """
         return verify(self._session, depth, progress)
+
+    def stats(self) -> TableStats:
+        """What the table holds, what that takes, how much is shared, and what upkeep would gain.
+
+        Requests: a refresh. Reads no data.
+        """
+        return stats(self._session)

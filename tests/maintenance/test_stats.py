@@ -1,0 +1,95 @@
+"""`stats`: figures that can be counted by hand, and what they advise is what upkeep then does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat import Catalog, Table
+from tests.catalog.lakes import lake, objects
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+def numbers(start: int, count: int) -> pa.Table:
+    return pa.table({"n": range(start, start + count)}, schema=SCHEMA)
+
+
+def stored(**options: Any) -> tuple[Catalog, Table]:
+    catalog = lake(inline_bytes=0, chunk_rows=100, grace_seconds=0, **options)
+    return catalog, catalog.create_table("t", SCHEMA)
+
+
+def size(catalog: Catalog) -> int:
+    return sum(size for name, size in objects(catalog).items() if name.endswith(".parquet"))
+
+
+def test_an_empty_table() -> None:
+    _, table = stored()
+    found = table.stats()
+    assert (found.rows, found.chunks, found.stored_bytes, found.dedup_ratio) == (0, 0, 0, 1.0)
+    assert found.gains == []
+    assert str(found).startswith("t: 0 rows in 0 chunks, 0 versions\n")
+
+
+def test_bytes_and_sharing() -> None:
+    catalog, table = stored()
+    table.append(numbers(0, 1000))
+    first = table.stats()
+    assert (first.rows, first.chunks, first.versions, first.segments) == (1000, 10, 1, 1)
+    assert first.logical_bytes == first.history_bytes == 8000
+    assert first.stored_bytes == size(catalog)
+    assert (first.past_bytes, first.dedup_ratio, first.overlay_share) == (0, 1.0, 0.0)
+    table.overwrite(pa.concat_tables([numbers(0, 900), numbers(5000, 100)]))
+    again = table.stats()
+    assert again.history_bytes == 16_000
+    assert again.dedup_ratio == 20 / 11  # twice ten chunks, of which nine are the same
+    assert again.past_bytes == 0  # the old segment still holds nine of ten
+    assert again.stored_bytes == size(catalog)
+    table.overwrite(numbers(9000, 100))
+    assert table.stats().past_bytes == again.stored_bytes
+    assert any("expiring history" in gain for gain in table.stats().gains)
+
+
+def test_small_chunks_and_loose_files_are_what_upkeep_mends() -> None:
+    _, table = stored()
+    table.append(numbers(0, 500))
+    for start in range(6):
+        table.append(numbers(1000 + start, 10))
+    found = table.stats()
+    assert (found.small_chunks, found.chunks) == (6, 11)
+    assert found.small_chunk_share == 6 / 11
+    assert (found.log_files, found.loose_files) == (7, 7)
+    assert (found.compactable, found.compacted) == (6, 1)
+    assert len(found.gains) == 2
+    assert "compact(): 6 chunks become about 1" in str(found)
+    result = table.compact()
+    assert (result.chunks_before, result.chunks_after) == (6, 1)
+    table.checkpoint()
+    table.collect()
+    after = table.stats()
+    assert (after.small_chunks, after.compactable, after.log_files, after.loose_files) == (0, 0, 1, 0)
+    assert after.rows == found.rows
+
+
+def test_overlays_are_counted_until_they_are_folded() -> None:
+    _, table = stored()
+    table.append(pa.table({"n": np.arange(1000), "x": np.zeros(1000)}), evolve=True)
+    table.update("n >= 500", {"x": 1.0})
+    found = table.stats()
+    assert 0.1 < found.overlay_share < 0.4
+    assert found.compactable >= 5
+    table.compact()
+    assert table.stats().overlay_share == 0.0
+
+
+def test_a_catalog() -> None:
+    catalog, table = stored()
+    table.append(numbers(0, 100))
+    catalog.create_table("empty", SCHEMA)
+    found = catalog.stats()
+    assert [each.table for each in found.tables] == ["empty", "t"]
+    assert (found.rows, found.stored_bytes, found.logical_bytes) == (100, size(catalog), 800)
+    assert str(found).splitlines()[-1] == f"2 tables: 100 rows, {size(catalog):,} bytes stored"
