@@ -21,7 +21,6 @@ from crdtcat.format.settings import (
 from crdtcat.head import Version
 from crdtcat.incarnations import MAIN, all_settings, create, current_settings, delete_log, drop
 from crdtcat.locks import ForkSafeLock
-from crdtcat.maintenance import CatalogStats
 from crdtcat.names import validate_table_name
 from crdtcat.options import make_options
 from crdtcat.protocol.claimer import Parent
@@ -244,10 +243,6 @@ class Catalog(TendedCatalog):
             self._tables.pop(name, None)
         end_all(self.store, name, settings.incarnation)
         delete_log(self.store, name, settings.incarnation)
-
-    def stats(self) -> CatalogStats:
-        """`Table.stats` of every table, and their sums. Requests: what `tables` makes, and each `stats`."""
-        return CatalogStats(tuple(self.table(name).stats() for name in self.tables()))
 
     def _existing(self, name: str, found: Settings, wanted: Settings, *, exist_ok: bool) -> Table:
         if not exist_ok:

@@ -1,13 +1,14 @@
-"""What tends a catalog as a whole: collecting what no table refers to."""
+"""What tends a catalog as a whole: collecting what no table refers to, and figures about all tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from crdtcat.errors import NotFound
 from crdtcat.format.settings import dropped_name
 from crdtcat.incarnations import MAIN, exists
-from crdtcat.maintenance import GarbageResult, Progress, collect_garbage
+from crdtcat.maintenance import CatalogStats, GarbageResult, Progress, collect_garbage
 from crdtcat.maintenance.transactions import TransactionsResult, collect_transactions
 from crdtcat.options import COLLECT_GRACE_SECONDS, Options
 from crdtcat.session import Session
@@ -21,8 +22,11 @@ class TendedCatalog:
     store: Store
     options: Options
 
-    def _check_format(self, *, create: bool = False) -> None:
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def _check_format(self, *, create: bool = False) -> None: ...
+        def tables(self) -> list[str]: ...
+        def table(self, name: str, branch: str = MAIN) -> Table: ...
 
     def table(self, name: str, branch: str = MAIN) -> Table:
         """A handle on a table."""
@@ -77,3 +81,7 @@ class TendedCatalog:
         return collect_garbage(
             self.store, self.options, grace_seconds=grace, dry_run=dry_run, progress=progress
         )
+
+    def stats(self) -> CatalogStats:
+        """`Table.stats` of every table, and their sums. Requests: what `tables` makes, and each `stats`."""
+        return CatalogStats(tuple(self.table(name).stats() for name in self.tables()))
