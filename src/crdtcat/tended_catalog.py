@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from crdtcat.errors import NotFound
 from crdtcat.format.settings import dropped_name
@@ -22,11 +21,12 @@ class TendedCatalog:
     store: Store
     options: Options
 
-    if TYPE_CHECKING:
+    def _check_format(self, *, create: bool = False) -> None:
+        raise NotImplementedError
 
-        def _check_format(self, *, create: bool = False) -> None: ...
-        def tables(self) -> list[str]: ...
-        def table(self, name: str, branch: str = MAIN) -> Table: ...
+    def tables(self) -> list[str]:
+        """The names of all tables."""
+        raise NotImplementedError
 
     def table(self, name: str, branch: str = MAIN) -> Table:
         """A handle on a table."""
