@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml
 
 setup: $(STAMP)  ## Make .venv with everything the other targets need
 
-demo: setup  ## Several processes commit at once; two readers converge
+demo: setup  ## A Spark pipeline: tasks that commit at once, a stream, readers, compaction, verification
 	$(BIN)/python -m examples.demo
 
 test: setup  ## All tests, slow suites bounded

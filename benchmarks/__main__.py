@@ -23,6 +23,7 @@ SUITES = (
     "commits",
     "heads",
     "reads",
+    "spark",
 )
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 

@@ -1,160 +1,190 @@
-"""The demo: several processes commit to one table at once, and readers agree on what it is.
+"""The demo: a Spark pipeline on a local catalog. Many tasks commit at once, a stream follows, readers agree.
 
-Run it with `make demo`. It works in a temporary folder, prints what it does, and takes a few seconds. To look
-at the files afterwards, name a new folder: `.venv/bin/python -m examples.demo ./demo-lake`.
-"""
+Run it with `make demo`; it needs Java 17. It works in a temporary folder, prints what it does, and takes
+about a minute. To look at the files afterwards, name a new folder: `.venv/bin/python -m examples.demo
+./demo-lake`."""
 
 from __future__ import annotations
 
-import multiprocessing
-import random
+import os
+import signal
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import date
 from pathlib import Path
+from typing import Any
 
-from crdtcat import Catalog, Head
-from crdtcat.head import Head as LinearHead
-from crdtcat.log import State
+import pyarrow as pa
 
-WRITERS = 6
-COMMITS = 20
-ROWS = 500
+from crdtcat import Catalog, Table
+from crdtcat.spark import compact, load, save, verify
+from examples.spark_session import quiet_session
+
+TASKS, EVENTS = 60, 600_000
+LATE_FILES, LATE_EVENTS = 6, 5_000
 
 
 def say(title: str, *lines: str) -> None:
     """One step of the story."""
     print(f"\n\033[1m{title}\033[0m")
     for line in lines:
-        print(f"  {line}")
+        print(f"  {line}", flush=True)
 
 
-def write(url: str, number: int, start: threading.Barrier) -> None:
-    """One writer process: its own handle, its own identity, nobody to ask."""
-    catalog = Catalog(url, grace_seconds=0)
-    catalog.table("sales")
-    start.wait()
-    chance = random.Random(number)
-    for commit in range(COMMITS):
-        rows = {
-            "writer": [number] * ROWS,
-            "commit": [commit] * ROWS,
-            "amount": [round(chance.uniform(1, 100), 2) for _ in range(ROWS)],
-            "at": [datetime.now(UTC)] * ROWS,
-        }
-        catalog.commit("sales", rows, metadata={"source": f"shop {number}"})
+def events(spark: Any, start: int, count: int, tasks: int) -> Any:
+    """Generated events: the same rows for the same numbers, whoever makes them, however often."""
+    return spark.range(start, start + count, 1, tasks).selectExpr(
+        "id",
+        "date_add(date'2026-11-10', cast(id % 7 as int)) as day",
+        "concat('user-', pmod(hash(id), 5000)) as user",
+        "element_at(array('view', 'click', 'buy'), cast(1 + pmod(hash(id, 'kind'), 3) as int)) as kind",
+        "round(pmod(hash(id, 'amount'), 10000) / 100, 2) as amount",
+    )
 
 
-def commit_from_many_processes(url: str) -> float:
-    """Start all writers at the same moment; return how long they took together."""
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(WRITERS + 1)  # once every interpreter is up, all begin at the same moment
-    processes = [context.Process(target=write, args=(url, number, start)) for number in range(WRITERS)]
-    for process in processes:
-        process.start()
-    start.wait()
+def ingest(spark: Any, lake: Catalog) -> None:
+    """Many tasks, each of which commits its own version from its worker."""
+    say(
+        f"1. {TASKS} tasks commit {EVENTS:,} events to one table, each by itself, the moment it is done",
+        "No driver in the way, no lock, no pointer to swap: every commit is one new file of its own.",
+    )
     began = time.monotonic()
-    for process in processes:
-        process.join()
-        if process.exitcode:
-            raise SystemExit(f"a writer failed with exit code {process.exitcode}")
-    return time.monotonic() - began
+    versions = save(events(spark, 0, EVENTS, TASKS), lake, "events", commit="task", query="backfill")
+    writers = {version.id.writer for version in versions}
+    print(
+        f"  {len(versions)} versions by {len(writers)} worker processes in {time.monotonic() - began:.1f} s, "
+        f"{lake.table('events').head().row_count:,} rows"
+    )
+    again = save(events(spark, 0, EVENTS // 10, 4), lake, "retries", commit="task", query="same")
+    save(events(spark, 0, EVENTS // 10, 4), lake, "retries", commit="task", query="same")
+    head = lake.table("retries").head()
+    print(
+        f"  the same query run twice: {len(again)} + {len(again)} commits, {head.version} count, "
+        f"{head.row_count:,} rows"
+    )
 
 
-def merged_in_order(url: str, names: Sequence[str]) -> Head:
-    """Merge the version files one by one, in the order given: what a reader does, slowly."""
-    catalog = Catalog(url)
-    session = catalog.table("sales")._session
-    state = State(session.folder)
-    for name in names:
-        state = state.joined([(name, catalog.store.get(name))])
-    return LinearHead("sales", state.log, session.settings)
+def killed_workers(spark: Any, lake: Catalog) -> None:
+    """A worker is killed after it has committed; Spark runs its task again; the rows count once."""
+    say("2. Two worker processes are killed with SIGKILL right after they committed")
+    lake.create_table("survivors", pa.schema([("id", pa.int64())]))
+
+    def commit_and_die(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415 (runs in a worker)
+
+        task = TaskContext.get()
+        lake.commit("survivors", pa.Table.from_batches(batches), key=f"survivors/{task.partitionId()}")
+        if task.attemptNumber() == 0 and task.partitionId() in (1, 3):
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield pa.record_batch({"pid": [os.getpid()]})
+
+    spark.range(0, 4_000, 1, 4).mapInArrow(commit_and_die, "pid long").collect()
+    head = lake.table("survivors").head()
+    print(
+        f"  {head.row_count:,} rows of 4,000; {len(head.void)} commits are void: their keys were used before"
+    )
+
+
+def stream_and_read(spark: Any, lake: Catalog, folder: Path) -> None:
+    """A streaming query appends late events while readers read; each reader sees one snapshot."""
+    say(
+        "3. A streaming query appends late events, and is stopped and started again,",
+        "while the table is compacted by Spark tasks and readers go on; nobody waits for anybody",
+    )
+    late = folder / "late"
+    events(spark, EVENTS, LATE_FILES * LATE_EVENTS, LATE_FILES).write.parquet(str(late))
+    schema = events(spark, 0, 1, 1).schema
+    seen, compacted = [], None
+    for _ in range(2):
+        source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(late))
+        query = (
+            source.writeStream.format("crdtcat")
+            .options(catalog=lake.url, table="events")
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        while query.isActive:
+            compacted = compacted or compact(spark, lake, "events")
+            frame = load(spark, lake, "events")
+            seen.append((frame.count(), frame.where("kind = 'buy'").count(), frame.count()))
+            if len(seen) == 2:
+                query.stop()
+        query.awaitTermination()
+    total = lake.table("events").head().row_count
+    print(f"  {compacted}")
+    print(
+        f"  {len(seen)} readers in between saw {', '.join(f'{count:,}' for count, _, _ in seen[:6])} ... rows"
+    )
+    print(f"  each the same number twice: {all(one == two for one, _, two in seen)}")
+    print(f"  at the end {total:,} rows, {EVENTS + LATE_FILES * LATE_EVENTS:,} expected: batches count once")
+    if total != EVENTS + LATE_FILES * LATE_EVENTS:
+        raise SystemExit("rows are missing or counted twice")
+
+
+def read_back(spark: Any, lake: Catalog) -> None:
+    """The merged table, by SQL, at the speed of Spark's own Parquet reader."""
+    say("4. All of it read back, merged, by SQL over Spark's own Parquet reader")
+    load(spark, lake, "events").createOrReplaceTempView("events")
+    rows = spark.sql(
+        "select kind, count(*) n, count(distinct user) users, round(sum(amount), 2) amount "
+        "from events group by kind order by kind"
+    ).collect()
+    for row in rows:
+        print(f"  {row.kind:<6} {row.n:>9,} events  {row.users:>6,} users  {row.amount:>16,.2f}")
+
+
+def history_and_conflicts(table: Table, other: Table) -> None:
+    """One order that everybody agrees on; what loses is listed."""
+    say("5. History: one order that everybody agrees on (the last three), and conflicts, none of them silent")
+    for version in table.history()[-3:]:
+        print(f"  {version}")
+    table.head(), other.head()
+    table.append([{"id": -1, "day": date(2026, 11, 16), "note": "a text"}], evolve=True)
+    other.append([{"id": -2, "day": date(2026, 11, 16), "note": 5}], evolve=True)
+    for conflict in table.conflicts():
+        print(f"  {conflict}")
+
+
+def storage(spark: Any, lake: Catalog, folder: Path) -> None:
+    """What it takes, and that every byte is what it was."""
+    table = lake.table("events")
+    say("6. Storage and verification")
+    print(f"  {table.checkpoint()}")
+    size = sum(item.size for hh in lake.store.folders("data/") for item in lake.store.list(f"data/{hh}/"))
+    plain = folder / "plain"
+    load(spark, lake, "events").drop("note").write.parquet(str(plain))
+    parquet = sum(path.stat().st_size for path in plain.glob("*.parquet"))
+    print(f"  {size:,} bytes in segments of all tables; the events alone as plain Parquet: {parquet:,}")
+    print(f"  {verify(spark, lake, 'events', 'content')}")
 
 
 def main() -> None:
     """Tell the story, in the folder named on the command line or in a temporary one."""
     with ExitStack() as stack:
         if len(sys.argv) > 1:
-            folder = sys.argv[1]
-            if Path(folder).exists():
+            folder = Path(sys.argv[1])
+            if folder.exists():
                 raise SystemExit(f"{folder} is there already: name a new folder")
         else:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="crdtcat-demo-"))
-        url = str(Path(folder) / "lake")
-        catalog = Catalog(url, grace_seconds=0)
-        table = catalog.create_table("sales")
-
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crdtcat-demo-")))
+        began = time.monotonic()
+        spark = stack.enter_context(quiet_session("crdtcat demo"))
+        say(f"Spark {spark.version} is up after {time.monotonic() - began:.0f} s")
+        lake = Catalog(folder / "lake")
+        ingest(spark, lake)
+        killed_workers(spark, lake)
+        stream_and_read(spark, lake, folder)
+        read_back(spark, lake)
+        history_and_conflicts(lake.table("events"), Catalog(folder / "lake").table("events"))
+        storage(spark, lake, folder)
         say(
-            f"1. {WRITERS} processes commit {COMMITS} times each to one table, all at once",
-            "No lock, no pointer to swap, no retry: every commit is one new file with a name of its own.",
+            f"Done, in {time.monotonic() - began:.0f} s.",
+            "Every reader, everywhere, that lists these files sees these tables.",
         )
-        seconds = commit_from_many_processes(url)
-        head = table.head()
-        expected = WRITERS * COMMITS * ROWS
-        say(
-            "2. Every acknowledged row is there",
-            f"{WRITERS * COMMITS} commits in {seconds:.2f} s, {head.row_count:,} of {expected:,} rows",
-            f"{head!r}",
-        )
-        if head.row_count != expected:
-            raise SystemExit("rows are missing")
-
-        say("3. Two readers merge the files in different orders and hold the same table")
-        folder_name = table._session.folder
-        names = [item.name for item in catalog.store.list(folder_name)]
-        shuffled = random.Random(7).sample(names, len(names))
-        one, two = merged_in_order(url, names), merged_in_order(url, shuffled)
-        for reader, merged in (("in listing order", one), ("shuffled", two)):
-            print(f"  {reader:<17} snapshot {merged.snapshot.id[:24]}…  root {merged.root_hash[:24]}…")
-        if (one.snapshot.id, one.root_hash) != (two.snapshot.id, two.root_hash):
-            raise SystemExit("the readers disagree")
-
-        say("4. History: one order that everybody agrees on (the first five)")
-        for version in head.history[:5]:
-            print(f"  {version}")
-
-        say("5. Time travel")
-        tag = table.tag("before-the-mistake")
-        table.overwrite({"writer": [0], "commit": [0], "amount": [0.0], "at": [datetime.now(UTC)]})
-        print(f"  somebody overwrote the table: {table.scan().count()} row")
-        print(f"  at the tag it still has:      {table.scan(at='before-the-mistake').count():,} rows")
-        table.restore("before-the-mistake")
-        print(f"  restored, by one new version: {table.scan().count():,} rows")
-        print(f"  and the tag still names what it did: {table.head('before-the-mistake').snapshot == tag}")
-
-        say("6. Reading only what is needed")
-        scan = table.scan(columns=["amount"], filter="writer = 3 and amount > 95")
-        print("  " + scan.explain().replace("\n", "\n  "))
-        print(f"  -> {scan.count():,} rows")
-
-        say(
-            "7. What the log costs",
-            "Now and then a writer gathers the version files of others in one larger file, a bundle,",
-            "and moves their rows to Parquet segments. Here that is done once more, by hand, and what the",
-            "bundles cover is deleted at once (by default files are kept for ten minutes).",
-            "What a reader that knows nothing must list and open, before and after:",
-        )
-        print(f"  now:   {cost_of_opening(url)}")
-        print(f"  {table.checkpoint()}")
-        print(f"  {table.collect()}")
-        print(f"  after: {cost_of_opening(url)}")
-        if table.head().row_count != expected:
-            raise SystemExit("upkeep changed the table")
-        say("Done.", "Every reader, everywhere, that lists these files sees this table.")
-
-
-def cost_of_opening(url: str) -> str:
-    """Requests a fresh handle makes to know the whole table."""
-    catalog = Catalog(url)
-    table = catalog.table("sales")
-    before = catalog.store.requests.snapshot()
-    table.head()
-    used = catalog.store.requests.snapshot() - before
-    return f"{used.list} LIST and {used.get} GET requests, {used.bytes_in:,} bytes"
 
 
 if __name__ == "__main__":

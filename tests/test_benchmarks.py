@@ -32,6 +32,7 @@ from benchmarks.suites import (
     read_cost,
     reads,
     replays,
+    spark,
     storage,
     throughput,
 )
@@ -48,6 +49,7 @@ RUNS = {
     "read-cost": read_cost.run,
     "reads": reads.run,
     "replays": replays.run,
+    "spark": spark.run,
     "storage": storage.run,
     "throughput": throughput.run,
 }
@@ -110,7 +112,7 @@ def test_storage_counts_bytes_of_versions_that_read_back() -> None:
     assert all(float(str(ratio)) >= 0.9 for ratio in column(table, "ratio to one"))
 
 
-@pytest.mark.parametrize("suite", ["heads", "merge", "reads"])
+@pytest.mark.parametrize("suite", ["heads", "merge", "reads", "spark"])
 def test_suites_of_crdtcat_alone(suite: str) -> None:
     results = RUNS[suite](TINY)
     assert all(table.rows for table in results.tables)

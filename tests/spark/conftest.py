@@ -28,6 +28,7 @@ def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",
+        "spark.sql.timeType.enabled": "true",
         "spark.sql.session.timeZone": "America/New_York",  # whatever it is, rows come back equal
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     }

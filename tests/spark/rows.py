@@ -33,7 +33,8 @@ class _Failing(PlannedWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Any:
         task = TaskContext.get()
-        fails = task.attemptNumber() == 0 and task.partitionId() % 2 == 0
+        chosen = task.attemptNumber() == 0 and task.partitionId() % 2 == 0
+        fails = chosen and self.how in ("raise", "before", "kill")
         if fails and self.how == "before":
             next(iterator, None)
             raise RuntimeError("failed before it was done")

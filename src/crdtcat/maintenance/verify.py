@@ -15,6 +15,7 @@ a store that cannot be asked. Nothing is written or mended here.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
@@ -28,11 +29,17 @@ from crdtcat.maintenance.verify_segments import SegmentCheck
 from crdtcat.session import Session
 
 
-def verify(session: Session, depth: Depth = "bytes", progress: bool | Tell | None = None) -> VerifyReport:
+def verify(
+    session: Session,
+    depth: Depth = "bytes",
+    progress: bool | Tell | None = None,
+    engine: Callable[..., SegmentCheck] = SegmentCheck,
+) -> VerifyReport:
     """Check everything a table rests on, its earlier snapshots included.
 
-    Requests: see `check_log` and `SegmentCheck.run`. Memory: the log, and a bounded number of pieces of
-    segments, whatever the table's size.
+    `engine` looks at segments: this process's threads by default. Requests: see `check_log` and
+    `SegmentCheck.run`. Memory: the log, and a bounded number of pieces of segments, whatever the
+    table's size.
 
     Raises:
         InvalidArgument: an unknown depth.
@@ -50,7 +57,7 @@ def verify(session: Session, depth: Depth = "bytes", progress: bool | Tell | Non
         alive, rows = head.rows.chunks_read, head.row_count
     except DataError as error:
         problems.append(Problem(session.folder, f"what its versions say cannot be put together: {error}"))
-    segments = SegmentCheck(session.store, log, table=session.table, folder=session.folder, tell=tell)
+    segments = engine(session.store, log, table=session.table, folder=session.folder, tell=tell)
     problems += segments.run(depth, alive)
     if problems:
         session.check_not_dropped([item.name for item in session.store.list(session.folder)])

@@ -63,7 +63,7 @@ class SegmentCheck:
         """
         self._check_sizes()
         if depth != "metadata":
-            self._check_bytes(content=depth == "content")
+            self.check_bytes(content=depth == "content")
         return [*self._segment_problems(alive), *self._inline_problems(alive, content=depth == "content")]
 
     def _check_sizes(self) -> None:
@@ -90,21 +90,29 @@ class SegmentCheck:
                 damage = Damage(EVERYTHING if size < should else NOTHING, why)
             self._damage[number] = [damage]
 
-    def _check_bytes(self, *, content: bool) -> None:
-        todo = [
+    def readable(self) -> list[int]:
+        """The segments that are there, by number."""
+        return [
             number
             for number in range(len(self._names))
             if not any(damage.group == EVERYTHING for damage in self._damage.get(number, ()))
         ]
+
+    def note(self, number: int, found: Sequence[Damage], size: int) -> None:
+        """Remember what was found wrong with a segment, and how much was read."""
+        self.bytes += size
+        if found:
+            self._damage.setdefault(number, []).extend(found)
+
+    def check_bytes(self, *, content: bool) -> None:
+        """Look into every segment that is there, in threads; other engines do it their own way."""
+        todo = self.readable()
         done = 0
         running: deque[tuple[int, Future[tuple[list[Damage], int]]]] = deque()
 
         def finish() -> None:
             number, future = running.popleft()
-            found, size = future.result()
-            self.bytes += size
-            if found:
-                self._damage.setdefault(number, []).extend(found)
+            self.note(number, *future.result())
             what, damaged = f"verify {self._table}", len(self._damage)
             self._tell(Progress(what, done, len(todo), "segments", self.bytes, damaged))
 
@@ -124,6 +132,12 @@ class SegmentCheck:
 
     def _look(self, number: int, *, content: bool) -> tuple[list[Damage], int]:
         """What is wrong with a segment, and how many bytes were read to find out."""
+        sizes: list[int] = []
+        found = check_segment(self._store, *self.expected(number), content=content, looked_at=sizes.append)
+        return found, sum(sizes)
+
+    def expected(self, number: int) -> tuple[SegmentRef, list[Expected]]:
+        """A segment, and what the log says is in it."""
         log = self._log
         ref = SegmentRef(
             self._names[number],
@@ -136,8 +150,7 @@ class SegmentCheck:
             Expected(int(log.place_group[at]), log.hash[chunk].tobytes(), int(log.rows[chunk]))
             for at, chunk in zip(places.tolist(), log.place_chunk[places].tolist(), strict=True)
         ]
-        sizes: list[int] = []
-        return check_segment(self._store, ref, expected, content=content, looked_at=sizes.append), sum(sizes)
+        return ref, expected
 
     def _places(self, segment: int) -> Array:
         """Where in the log's places those of a segment are."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from crdtcat.chunks.footer import SegmentRef
 from crdtcat.chunks.inline import decode_inline
-from crdtcat.chunks.read import FooterCache, read_chunks
+from crdtcat.chunks.read import FooterCache, Verify, read_chunks
 from crdtcat.errors import Corrupt
 from crdtcat.scan.plan import Plan
 from crdtcat.store import Store
@@ -35,7 +35,7 @@ class ChunkReader:
         verify: whether to check every column against its hash.
     """
 
-    def __init__(self, plan: Plan, store: Store, footers: FooterCache, *, verify: bool) -> None:
+    def __init__(self, plan: Plan, store: Store, footers: FooterCache, *, verify: Verify) -> None:
         self._plan, self._store, self._footers, self._verify = plan, store, footers, verify
         self._lock = Lock()
         self._kept: OrderedDict[tuple[int, tuple[str, ...]], Future[pa.Table]] = OrderedDict()

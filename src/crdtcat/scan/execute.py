@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.chunks.read import FooterCache
+from crdtcat.chunks.read import FooterCache, Verify
 from crdtcat.intervals.runs import Integers
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
@@ -36,10 +36,10 @@ class Execution:
         plan: what to read.
         store: where from.
         footers: kept from one scan to the next.
-        verify: whether to check every column against its hash.
+        verify: whether to check every column against its hash, and how deeply.
     """
 
-    def __init__(self, plan: Plan, store: Store, footers: FooterCache, *, verify: bool) -> None:
+    def __init__(self, plan: Plan, store: Store, footers: FooterCache, *, verify: Verify) -> None:
         self._plan = plan
         self._chunks = ChunkReader(plan, store, footers, verify=verify)
         self._changed = ChangedEntries(plan, self._chunks)

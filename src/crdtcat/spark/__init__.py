@@ -7,6 +7,7 @@ which can do more than Spark lets a format do. See docs/spark.md.
 from crdtcat.spark.loading import load
 from crdtcat.spark.saving import foreach_batch, save
 from crdtcat.spark.source import CrdtcatSource
+from crdtcat.spark.upkeep import compact, verify
 
 
 def register(spark: object) -> None:
@@ -14,4 +15,4 @@ def register(spark: object) -> None:
     spark.dataSource.register(CrdtcatSource)  # type: ignore[attr-defined]
 
 
-__all__ = ["CrdtcatSource", "foreach_batch", "load", "register", "save"]
+__all__ = ["CrdtcatSource", "compact", "foreach_batch", "load", "register", "save", "verify"]

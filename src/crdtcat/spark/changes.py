@@ -1,12 +1,13 @@
-"""What changed between two snapshots: rows that came, rows that went, and which version did it.
+"""What changed between two snapshots: rows that came, rows that went, rows that were rewritten, and by whom.
 
-Worked out chunk by chunk from the two heads: a chunk alive in the later one only was inserted, one alive in
-the earlier one only was removed. What came and went in between is in neither, so a batch holds net changes.
-Chunks are compared by tag, and a tag under an idempotency key is (key, hash, ordinal): where a retried task's
-twin takes over, nothing changed.
+Worked out from the two heads, as sets of row ids; no row is read for it. A row id is the chunk a row was born
+in and its place there, whoever has copied it since: so a compaction changes nothing, and where a retried
+task's twin takes over under its idempotency key, nothing changed either. What came and went in between is in
+neither snapshot: a batch holds net changes. A row that a late write touched and lost is listed as updated to
+what it was.
 
-Changes of single rows have their place here: another kind beside `insert` and `delete`, another selection of
-units beside the two below."""
+Rows are then read by the units any scan reads changed entries with; one unit holds changes of one version.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +26,10 @@ from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import decode_ops
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
+from crdtcat.head.pieces import split
+from crdtcat.intervals import RowSet
+from crdtcat.intervals.runs import Runs
+from crdtcat.scan.units import UNIT_BYTES, Unit
 from crdtcat.spark.pinned import pinned_head
 from crdtcat.spark.reading import Selection, gathered
 from crdtcat.spark.types import arrow_schema, spark_schema
@@ -34,24 +39,23 @@ CHANGE_FIELDS: Final = (
     st.StructField("_version", st.StringType(), nullable=False),
     st.StructField("_committed_at", st.TimestampType(), nullable=False),
 )
-"""Beside the table's columns: insert or delete, by which version, and when that was."""
-INSERT: Final = "insert"
-DELETE: Final = "delete"
+"""Beside the table's columns: what kind of change, by which version, and when that was."""
+INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_before", "update_after"
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Chunks of one snapshot that changed.
+    """Changed rows of one snapshot.
 
     Attributes:
-        kind: insert or delete.
-        selection: where their rows are.
-        authors: per chunk, who changed it.
+        kind: insert, delete, update_before or update_after.
+        selection: the units that hold them.
+        authors: per unit, who changed its rows.
     """
 
     kind: str
     selection: Selection
-    authors: dict[int, VersionId]
+    authors: tuple[VersionId, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +63,7 @@ class Changes:
     """Net changes between two snapshots. Pickles.
 
     Attributes:
-        sides: rows that went, then rows that came.
+        sides: rows that went, were rewritten, came.
         with_columns: whether batches say what kind of change a row is.
     """
 
@@ -81,17 +85,17 @@ class Changes:
         if not self.with_columns:
             return side.selection.batches(numbers)
         plan, _ = side.selection.planned()
-        target = spark_schema(plan.schema)
-        labelled = st.StructType([*target.fields, *CHANGE_FIELDS])
-        return gathered(self._labelled(side, numbers), arrow_schema(labelled))
+        labelled = st.StructType([*spark_schema(plan.schema).fields, *CHANGE_FIELDS])
+        return gathered(_labelled(side, numbers), arrow_schema(labelled))
 
-    def _labelled(self, side: Side, numbers: Sequence[int]) -> Iterator[pa.Table]:
-        for chunk, table in side.selection.tables(numbers):
-            author, rows = side.authors[chunk], table.num_rows
-            moment = author.time.astimezone(UTC)
-            values = (side.kind, str(author), pa.scalar(moment, pa.timestamp("us", "UTC")))
-            for field, value in zip(CHANGE_FIELDS, values, strict=True):
-                table = table.append_column(field.name, pa.repeat(value, rows))  # noqa: PLW2901
+
+def _labelled(side: Side, numbers: Sequence[int]) -> Iterator[pa.Table]:
+    for number, (_, tables) in zip(numbers, side.selection.tables(numbers), strict=True):
+        author = side.authors[number]
+        moment = pa.scalar(author.time.astimezone(UTC), pa.timestamp("us", "UTC"))
+        for table in tables:
+            for field, value in zip(CHANGE_FIELDS, (side.kind, str(author), moment), strict=True):
+                table = table.append_column(field.name, pa.repeat(value, table.num_rows))  # noqa: PLW2901
             yield table
 
 
@@ -116,76 +120,134 @@ def changes_between(
 ) -> Changes:
     """The net changes from one snapshot to a later one. No request.
 
-    Raises `InvalidArgument` where rows were removed and the reader has no column to say so, unless it is told
-    to ignore that.
-    """
-    gone, came = _apart(before, after), _apart(after, before)
-    if len(gone) and not with_columns:
-        if not ignore_deletes:
-            author = next(iter(_removers(before, after, gone).values()))
+    Raises `InvalidArgument` where rows were removed or rewritten and the reader has no column to say so,
+    unless it is told to ignore that."""
+    found = _Difference(before, after)
+    kinds = [(DELETE, before, found.removed), (BEFORE, before, found.updated), (AFTER, after, found.updated)]
+    if not with_columns:
+        changed = [*found.removed, *found.updated]
+        if changed and not ignore_deletes:
             raise InvalidArgument(
-                f"version {author} removed rows that this stream has shown before: read it with the option "
-                "changes=true, which tells inserts from deletes, or with deletes=ignore"
+                f"version {changed[0][0]} removed or rewrote rows that this stream has shown before: read it "
+                "with the option changes=true, which tells inserts from others, or with deletes=ignore"
             )
-        gone = gone[:0]
+        kinds = []
     sides = []
-    if len(gone):
-        selection = Selection(
-            pinned_head(catalog, before, branch), columns, filter, within=tuple(gone.tolist())
-        )
-        sides.append(Side(DELETE, selection, _removers(before, after, gone)))
-    if len(came):
-        selection = Selection(
-            pinned_head(catalog, after, branch), columns, filter, within=tuple(came.tolist())
-        )
-        log = after.log
-        sides.append(
-            Side(INSERT, selection, {at: log.id_at(int(log.chunk_version[at])) for at in came.tolist()})
-        )
+    for kind, head, groups in (*kinds, (INSERT, after, found.inserted)):
+        pairs = [(author, unit) for author, rows in groups for unit in found.units(head, rows)]
+        if pairs:
+            authors, units = zip(*pairs, strict=True)
+            pinned = pinned_head(catalog, head, branch)
+            sides.append(Side(kind, Selection(pinned, columns, filter, units=units), authors))
     return Changes(tuple(sides), with_columns)
 
 
-def _apart(here: Head, there: Head) -> Array:
-    """Live chunks of one head whose tags are not alive in the other."""
-    known = set(_tags(there, there.live))
-    return np.array([at for at, tag in _pairs(here) if tag not in known], np.int64)
+Groups = list[tuple[VersionId, RowSet]]
+"""Rows by who changed them."""
 
 
-def _pairs(head: Head) -> Iterator[tuple[int, Any]]:
-    return zip(head.live.tolist(), _tags(head, head.live), strict=True)
+class _Difference:
+    """Row ids that one head has and the other has not, or has otherwise; numbered as the later head's
+    chunks."""
 
+    def __init__(self, before: Head, after: Head) -> None:
+        self._before, self._after = before, after
+        log = after.log
+        own = _standing_twins(after)
+        at = log.find(before.log.ids)
+        version = before.log.chunk_version.astype(np.int64)
+        ordinal = np.arange(before.log.chunk_count) - before.log.chunk_start[version]
+        self._numbers = {id(after): own, id(before): own[log.chunk_start[at[version]] + ordinal]}
+        self._fresh = np.flatnonzero(before.log.find(log.ids) < 0).tolist()
+        then, now = self._live(before), self._live(after)
+        self.inserted = self._by_birth(now.difference(then))
+        self.removed = self._by_remover(then.difference(now))
+        self.updated = self._by_updater(then.intersection(now))
 
-def _tags(head: Head, chunks: Array) -> Iterator[Any]:
-    log = head.log
-    keyed = np.asarray(log.key.is_valid())
-    for chunk in chunks.tolist():
-        version = int(log.chunk_version[chunk])
-        ordinal = chunk - int(log.chunk_start[version])
-        if keyed[version]:
-            yield log.key[version].as_py(), log.hash[chunk].tobytes(), ordinal
-        else:
-            yield log.id_at(version).to_bytes(), ordinal
+    def _live(self, head: Head) -> RowSet:
+        number, pieces, deleted = self._numbers[id(head)], head.rows.pieces, head.rows.deleted
+        rows = RowSet(number[pieces.birth], pieces.start, pieces.stop)
+        return rows.difference(RowSet(number[deleted.groups], deleted.starts, deleted.stops))
 
+    def _by_birth(self, rows: RowSet) -> Groups:
+        log = self._after.log
+        versions = log.chunk_version[rows.groups]
+        return [
+            (log.id_at(version), rows.in_groups(np.unique(rows.groups[versions == version])))
+            for version in np.unique(versions).tolist()
+        ]
 
-def _removers(before: Head, after: Head, gone: Array) -> dict[int, VersionId]:
-    """For each chunk that went, the version that names it as removed; else the last that could have."""
-    log, old = after.log, before.log
-    fresh = np.flatnonzero(old.find(log.ids) < 0)
-    named: dict[tuple[bytes, int], VersionId] = {}
-    last = log.id_at(int(fresh[-1]))
-    for at in fresh.tolist():
-        if not log.ops[at].is_valid:
-            continue
-        id = log.id_at(at)
-        ops = decode_ops(log.ops[at].as_py(), id, str(id))
-        last = id if ops.is_overwrite else last
-        for version, ordinal in zip(
-            ops.removed_versions.tolist(), ops.removed_ordinals.tolist(), strict=True
+    def _by_remover(self, rows: RowSet) -> Groups:
+        """Row by row where a version names rows, else the last version that removed chunks."""
+        found: Groups = []
+        log, changes = self._after.log, self._after.rows._changes
+        last = self._fresh[-1] if self._fresh else 0
+        for at in self._fresh:
+            if log.ops[at].is_valid:
+                ops = decode_ops(log.ops[at].as_py(), log.id_at(at), str(log.id_at(at)))
+                last = at if ops.is_overwrite or len(ops.removed_versions) or ops.removed_keyed else last
+            named = changes[at].deletes if at in changes else None
+            if named:
+                birth, start, stop = self._after.rows.tags.rows(named)
+                number = self._numbers[id(self._after)][birth]
+                rows = self._taken(rows, RowSet(number, start, stop), at, found)
+        return [*found, *([(log.id_at(last), rows)] if len(rows) else [])]
+
+    def _by_updater(self, rows: RowSet) -> Groups:
+        """Each row with the last version that wrote a cell of it."""
+        found: Groups = []
+        cells = self._after.rows.overlaid
+        for at in reversed([at for at in self._fresh if (cells.version == at).any()]):
+            mine = cells.version == at
+            number = self._numbers[id(self._after)][cells.birth[mine]]
+            rows = self._taken(rows, RowSet(number, cells.start[mine], cells.stop[mine]), at, found)
+        return found
+
+    def _taken(self, rows: RowSet, mine: RowSet, at: int, found: Groups) -> RowSet:
+        taken = rows.intersection(mine)
+        if len(taken):
+            found.append((self._after.log.id_at(at), taken))
+        return rows.difference(taken)
+
+    def units(self, head: Head, rows: RowSet) -> Iterator[Unit]:
+        """Where a head has some rows, cut into units that one task can hold."""
+        pieces = head.rows.pieces
+        mapped = pieces._replace(birth=self._numbers[id(head)][pieces.birth])
+        parts, _ = split(mapped, Runs(rows.groups, rows.starts, rows.stops))
+        log = head.log
+        strips: list[tuple[int, int, int]] = []
+        size = 0
+        for entry, start, length in zip(
+            parts.entry.tolist(), parts.at.tolist(), (parts.stop - parts.start).tolist(), strict=True
         ):
-            named.setdefault((bytes(version).ljust(36, b"\0"), int(ordinal)), id)
-    found = {}
-    for chunk in gone.tolist():
-        version = int(old.chunk_version[chunk])
-        tag = old.id_at(version).to_bytes(), chunk - int(old.chunk_start[version])
-        found[chunk] = named.get(tag, last)
-    return found
+            strips.append((entry, start, start + length))
+            size += int(log.nbytes[entry]) * length // max(1, int(log.rows[entry]))
+            if size > UNIT_BYTES:
+                yield _unit(strips, size)
+                strips, size = [], 0
+        if strips:
+            yield _unit(strips, size)
+
+
+def _unit(strips: list[tuple[int, int, int]], size: int) -> Unit:
+    chunks = tuple(dict.fromkeys(entry for entry, _, _ in strips))
+    return Unit(chunks, (False,) * len(chunks), (), None, size, tuple(strips))
+
+
+def _standing_twins(head: Head) -> Array:
+    """Per chunk, itself; one under an idempotency key, its twin in the version of that key that stands."""
+    log, standing = head.log, head.folded.standing
+    number = np.arange(log.chunk_count)
+    keyed = np.flatnonzero(np.asarray(log.key.is_valid()))
+    if not len(keyed):
+        return number
+    firsts: dict[bytes, int] = {log.key[at].as_py(): at for at in keyed.tolist() if standing[at]}
+    for at in keyed[~standing[keyed]].tolist():
+        first = firsts.get(log.key[at].as_py())
+        if first is None:
+            continue
+        for chunk in range(int(log.chunk_start[at]), int(log.chunk_start[at + 1])):
+            twin = int(log.chunk_start[first]) + chunk - int(log.chunk_start[at])
+            if twin < int(log.chunk_start[first + 1]) and (log.hash[twin] == log.hash[chunk]).all():
+                number[chunk] = twin
+    return number

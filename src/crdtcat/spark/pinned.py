@@ -2,8 +2,10 @@
 
 A DataFrame must read one snapshot, however late its tasks start and whatever is committed meanwhile. So the
 head itself is sent along, as a bundle with the rows that are still inside version files, and tasks make no
-request for metadata. A head too large to send with every task is named by its token instead, and each worker
-process loads it once. Either way a process that takes many tasks unpacks a head once."""
+request for metadata. Its name would not do: after a compaction the same snapshot is read from other chunks,
+and the shares dealt out on the driver would mean others. A process that takes many tasks unpacks a head once.
+
+About 200 bytes travel for each chunk, with every task: 8 MB for a table of 40,000 chunks."""
 
 from __future__ import annotations
 
@@ -14,9 +16,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
+from blake3 import blake3
 
 from crdtcat import Catalog
-from crdtcat.chunks.read import FooterCache
+from crdtcat.chunks.read import FooterCache, Verify
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.settings import Settings
 from crdtcat.head import Head
@@ -27,7 +30,6 @@ from crdtcat.scan.units import Unit, units
 from crdtcat.table import Table
 from crdtcat.verbs.travel import At, head_at
 
-PACKED_BYTES_MAX: Final = 8 * 2**20  # a head of about 40,000 chunks; larger ones are loaded by each process
 HEADS_KEPT: Final = 4  # per process
 _FOOTERS: Final = FooterCache()  # for all tables: segments have unique names
 
@@ -40,31 +42,32 @@ class Pinned:
         catalog: where the table is.
         table: its name.
         branch: which branch of it.
-        token: the snapshot's name.
-        packed: the head itself, if it is small enough to travel.
+        packed: the head.
+        digest: names these bytes.
     """
 
     catalog: Catalog = field(repr=False)
     table: str
     branch: str
-    token: str
-    packed: bytes | None = field(repr=False)
+    packed: bytes = field(repr=False)
+    digest: bytes
 
     def head(self) -> Head:
-        """The head. No request if it was packed; else that of loading it, once per process."""
-        return _unpacked(_Key((self.catalog.url, self.table, self.branch, self.token), self))
+        """The head. No request."""
+        return _unpacked(_Key((self.table, self.digest), self))
 
     def plan(
         self, columns: tuple[str, ...] | None, filter: Any, within: tuple[int, ...] | None
     ) -> tuple[Plan, tuple[Unit, ...]]:
         """The plan of a scan of it, perhaps of some chunks only, and its units: the same wherever it is
         made."""
-        name = (self.catalog.url, self.table, self.branch, self.token, columns, pickle.dumps(filter), within)
+        name = (self.table, self.digest, columns, pickle.dumps(filter), within)
         return _planned(_Key(name, (self, columns, filter, within)))
 
-    def execution(self, plan: Plan) -> Execution:
-        """What reads the units of a plan of this head."""
-        return Execution(plan, self.catalog.store, _FOOTERS, verify=self.catalog.options.verify)
+    def execution(self, plan: Plan, *, verify: Verify | None = None) -> Execution:
+        """What reads the units of a plan of this head; checks what the catalog's options say by default."""
+        depth = self.catalog.options.verify if verify is None else verify
+        return Execution(plan, self.catalog.store, _FOOTERS, verify=depth)
 
 
 def pin(catalog: Catalog, table: Table, at: At | None) -> Pinned:
@@ -77,8 +80,7 @@ def pinned_head(catalog: Catalog, head: Head, branch: str) -> Pinned:
     log = head.log
     bundle = encode_bundle(log.with_(inline={}), head.table)
     packed = zlib.compress(pickle.dumps((bundle, dict(log.inline), head.settings)), 1)
-    sent = packed if len(packed) <= PACKED_BYTES_MAX else None
-    return Pinned(catalog, head.table, branch, str(head.snapshot), sent)
+    return Pinned(catalog, head.table, branch, packed, blake3(packed).digest())
 
 
 class _Key:
@@ -97,8 +99,6 @@ class _Key:
 @lru_cache(HEADS_KEPT)
 def _unpacked(key: _Key) -> Head:
     pinned: Pinned = key.value
-    if pinned.packed is None:
-        return head_at(pinned.catalog.table(pinned.table, pinned.branch)._session, pinned.token)
     bundle, inline, settings = pickle.loads(zlib.decompress(pinned.packed))  # noqa: S301 (made by `pin`)
     assert isinstance(settings, Settings)
     log = decode_bundle(bundle, pinned.table, f"pinned head of {pinned.table}").log

@@ -34,16 +34,19 @@ class Selection:
         columns: names, in order; all if `None`.
         filter: a row filter in any form the local reader takes.
         within: the chunks to look at, by their place in the head's log; all live ones if `None`.
+        units: what to read, instead of the plan's own units.
     """
 
     pinned: Pinned
     columns: tuple[str, ...] | None = None
     filter: Any = None
     within: tuple[int, ...] | None = None
+    units: tuple[Unit, ...] | None = None
 
     def planned(self) -> tuple[Plan, tuple[Unit, ...]]:
         """The plan and its units. No request; made once per process."""
-        return self.pinned.plan(self.columns, self.filter, self.within)
+        plan, units = self.pinned.plan(self.columns, self.filter, self.within)
+        return plan, units if self.units is None else self.units
 
     def schema(self) -> StructType:
         """Spark's schema of the rows. Raises `UnsupportedType`, `InvalidArgument`, `InvalidFilter`."""
@@ -53,16 +56,16 @@ class Selection:
         """Units by number, dealt out to partitions of about equal size. No request."""
         return deal([unit.nbytes for unit in self.planned()[1]], partition_bytes)
 
-    def tables(self, numbers: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
-        """(chunk, its rows) for the chunks of some units. Raises `Corrupt`, naming what is damaged."""
+    def tables(self, numbers: Sequence[int]) -> Iterator[tuple[Unit, list[pa.Table]]]:
+        """Some units and their rows, as an execution reads them. Raises `Corrupt`, naming what is damaged."""
         plan, units = self.planned()
         execution = self.pinned.execution(plan)
-        for number in numbers:
-            yield from zip(units[number].chunks, execution.read(units[number]), strict=True)
+        return ((units[number], execution.read(units[number])) for number in numbers)
 
     def batches(self, numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of some units, as Spark expects them."""
-        return gathered((table for _, table in self.tables(numbers)), arrow_schema(self.schema()))
+        tables = (table for _, found in self.tables(numbers) for table in found)
+        return gathered(tables, arrow_schema(self.schema()))
 
 
 def deal(sizes: Sequence[int], partition_bytes: int | None) -> list[tuple[int, ...]]:

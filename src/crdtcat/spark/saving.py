@@ -80,11 +80,15 @@ def save(
         metadata=metadata,
     )
 
+    names = df.columns
+
     def staged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        report = plan.run(batches, TaskContext.get().partitionId())
+        named = (batch.rename_columns(names) for batch in batches)
+        report = plan.run(named, TaskContext.get().partitionId())
         yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
 
-    rows = df.mapInArrow(staged, "report binary").collect()
+    plain = df.toDF(*[f"c{at}" for at in range(len(names))])  # Spark would parse a name with a dot
+    rows = plain.mapInArrow(staged, "report binary").collect()
     reports: list[Report] = [pickle.loads(row.report) for row in rows]  # noqa: S301 (made above)
     return plan.finish(reports, tidy=handle.options.upkeep)
 

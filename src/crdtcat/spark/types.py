@@ -47,7 +47,15 @@ _PLAIN: dict[pa.DataType, st.DataType] = {
     pa.binary(): st.BinaryType(), pa.large_binary(): st.BinaryType(), pa.binary_view(): st.BinaryType(),
     pa.date32(): st.DateType(), pa.date64(): st.TimestampNTZType(),
 }  # fmt: skip
-_REFUSED = ("variant", "udt", "geometry", "geography", "interval", "object", "char", "varchar")
+_REFUSED = (
+    st.VariantType,
+    st.UserDefinedType,
+    st.GeometryType,
+    st.GeographyType,
+    st.YearMonthIntervalType,
+    st.CalendarIntervalType,
+)
+"""Types that would come back as another."""
 
 
 def spark_schema(schema: pa.Schema) -> st.StructType:
@@ -111,8 +119,7 @@ def table_schema(schema: st.StructType) -> pa.Schema:
 
 
 def _check_kept(t: st.DataType, path: str) -> None:
-    name = "udt" if isinstance(t, st.UserDefinedType) else t.typeName()
-    if name.split("(")[0].split(" ")[0] in _REFUSED and not isinstance(t, st.DayTimeIntervalType):
+    if isinstance(t, _REFUSED):
         raise UnsupportedType(f"column {path} is {t.simpleString()}, which has no exact form: cast it first")
     if isinstance(t, st.ArrayType):
         _check_kept(t.elementType, f"{path}[]")

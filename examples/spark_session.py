@@ -1,0 +1,51 @@
+"""A small, quiet Spark session for the examples: two cores, tasks tried four times, workers that find
+crdtcat."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def quiet_session(name: str) -> Iterator[Any]:
+    """A session on this machine, stopped at the end."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise SystemExit(
+            "Spark needs Java 17: install one (a package such as openjdk-17-jre-headless), try again"
+        )
+    from pyspark.sql import SparkSession  # noqa: PLC0415 (takes seconds: first see whether there is a Java)
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers take whatever python3 is on the path
+    builder = (
+        SparkSession.builder.master("local[2,4]")
+        .appName(name)
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+    )
+    with _silenced():
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """What is started within has nowhere to print: the JVM's chatter would hide the story."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

@@ -1,0 +1,129 @@
+"""Upkeep at scale: the local engine's work, dealt out to Spark's tasks, with the same results.
+
+The local engine remains the default: starting tasks costs about a second, and one machine verifies and
+compacts hundreds of megabytes in that time. From a few gigabytes, or a few thousand small chunks on a store
+that is far away, Spark is the quicker one. Tasks hold one segment piece, or one group of small chunks, in
+memory at a time."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from typing import Any
+
+import pyarrow as pa
+
+from crdtcat import Catalog
+from crdtcat.chunks.check import check_segment
+from crdtcat.incarnations import MAIN
+from crdtcat.maintenance import verify as verify_here
+from crdtcat.maintenance.compact import LEAST_SHARE, Compactor, CompactResult
+from crdtcat.maintenance.compact_plan import groups
+from crdtcat.maintenance.verify_report import Depth, VerifyReport
+from crdtcat.maintenance.verify_segments import SegmentCheck
+from crdtcat.spark.pinned import pinned_head
+from crdtcat.spark.reading import deal
+from crdtcat.spark.saving import as_catalog, for_tasks
+
+
+def verify(
+    spark: Any,
+    catalog: Catalog | str | os.PathLike[str],
+    table: str,
+    depth: Depth = "bytes",
+    *,
+    branch: str = MAIN,
+) -> VerifyReport:
+    """As `Table.verify`, with segments looked at in Spark's tasks. The same report, for the same damage.
+
+    The log is checked on the driver. Raises as `Table.verify` does.
+    """
+    handle = for_tasks(as_catalog(catalog))
+    engine = functools.partial(_SparkCheck, spark, handle)
+    return verify_here(handle.table(table, branch)._session, depth, None, engine)
+
+
+class _SparkCheck(SegmentCheck):
+    """Looks into segments in tasks."""
+
+    def __init__(self, spark: Any, catalog: Catalog, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._spark, self._catalog = spark, catalog
+
+    def check_bytes(self, *, content: bool) -> None:
+        todo = [(number, *self.expected(number)) for number in self.readable()]
+        store = self._catalog.store
+
+        def look(items: Sequence[Any]) -> list[Any]:
+            found = []
+            for number, ref, expected in items:
+                sizes: list[int] = []
+                damage = check_segment(store, ref, expected, content=content, looked_at=sizes.append)
+                found.append((number, damage, sum(sizes)))
+            return found
+
+        for found in in_tasks(self._spark, look, todo, [ref.size for _, ref, _ in todo]):
+            self.note(*found)
+
+
+def compact(
+    spark: Any,
+    catalog: Catalog | str | os.PathLike[str],
+    table: str,
+    *,
+    rows: int | None = None,
+    branch: str = MAIN,
+) -> CompactResult:
+    """As `Table.compact`, with groups of small and changed chunks written anew in Spark's tasks.
+
+    Every task publishes its own: compactions of different chunks do not touch each other, and nobody's rows
+    change. A task that runs twice leaves a copy that the next compaction takes in. Raises as `Table.compact`.
+    """
+    began = time.monotonic()
+    handle = for_tasks(as_catalog(catalog))
+    session = handle.table(table, branch)._session
+    head = session.head()
+    target = rows or session.options.chunk_rows or session.options.chunk_rows_target
+    todo = [list(group) for group in groups(head, least=max(2, target // LEAST_SHARE), target=target)]
+    pinned = pinned_head(handle, head, branch)
+
+    def write(share: Sequence[list[int]]) -> list[CompactResult]:
+        work = Compactor(pinned.catalog.table(table, branch)._session, pinned.head(), target)
+        for group in share:
+            work.add(group)
+        work.publish()
+        return [work.result(0.0)]
+
+    sizes = [int(head.log.nbytes[group].sum()) for group in todo]
+    done: list[CompactResult] = in_tasks(spark, write, todo, sizes)
+    totals = {
+        item.name: sum(getattr(result, item.name) for result in done)
+        for item in fields(CompactResult)
+        if item.name != "seconds"
+    }
+    return CompactResult(**totals, seconds=time.monotonic() - began)
+
+
+def in_tasks(
+    spark: Any, work: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any], sizes: Sequence[int]
+) -> list[Any]:
+    """What `work` makes of all items, dealt out to tasks by size: at least two for each core, if there
+    are."""
+    if not items:
+        return []
+    cores = spark.sparkContext.defaultParallelism
+    shares = deal(sizes, max(1, sum(sizes) // (2 * cores)))
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                found = work([items[at] for at in shares[number]])
+                yield pa.record_batch({"found": pa.array([pickle.dumps(found)], pa.binary())})
+
+    numbers = spark.range(0, len(shares), 1, len(shares))
+    rows = numbers.mapInArrow(run, "found binary").collect()
+    return [item for row in rows for item in pickle.loads(row.found)]  # noqa: S301 (made above)

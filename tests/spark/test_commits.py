@@ -1,0 +1,113 @@
+"""Tasks that fail, die, run twice; drivers that die: acknowledged rows are there once, others not at all."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from crdtcat import Catalog
+from crdtcat.spark import load, save
+from tests.spark.rows import FAILING, values
+
+
+@pytest.mark.parametrize("commit", ["job", "task"])
+@pytest.mark.parametrize("how", ["raise", "before", "kill"])
+def test_tasks_that_run_again_count_once(spark: Any, tmp_path: Path, how: str, commit: str) -> None:
+    """Every second task fails after its rows were staged or committed, before, or is killed with SIGKILL."""
+    spark.dataSource.register(FAILING[how])
+    df = spark.range(0, 400, 1, 4)
+    options = {"catalog": str(tmp_path), "table": "t", "commit": commit}
+    df.write.format(f"crdtcat_{how}").options(**options).mode("append").save()
+    table = Catalog(tmp_path).table("t")
+    assert values(table.read()) == values(df)
+    again = 0 if how == "before" or commit == "job" else 2
+    assert len(table.head().void) == again
+    assert table.head().version == (4 if commit == "task" else 1)
+    assert values(load(spark, tmp_path, "t")) == values(df)
+
+
+def test_a_job_that_fails_leaves_nothing_visible(spark: Any, tmp_path: Path) -> None:
+    for how in ("always", "driver"):
+        spark.dataSource.register(FAILING[how])
+        with pytest.raises(PySparkException, match="failed"):
+            spark.range(0, 10, 1, 2).write.format(f"crdtcat_{how}").mode("append").save(f"{tmp_path}/t")
+        assert Catalog(tmp_path).tables() == []  # not even an empty table
+    save(spark.range(3), tmp_path, "t")
+    with pytest.raises(PySparkException, match="failed"):
+        spark.range(5).write.format("crdtcat_driver").mode("overwrite").save(f"{tmp_path}/t")
+    assert values(Catalog(tmp_path).read("t")) == values(spark.range(3))
+
+
+def test_a_query_that_was_cut_off_goes_on_under_its_name(spark: Any, tmp_path: Path) -> None:
+    spark.dataSource.register(FAILING["always"])
+    options = {"catalog": str(tmp_path), "table": "t", "commit": "task", "query": "load-7"}
+    df = spark.range(0, 40, 1, 4)
+    with pytest.raises(PySparkException, match="failed"):
+        df.write.format("crdtcat_always").options(**options).mode("append").save()
+    half = Catalog(tmp_path).read("t").num_rows
+    assert 10 <= half < 40  # tasks that were done by themselves are there
+    df.write.format("crdtcat").options(**options).mode("append").save()
+    assert values(Catalog(tmp_path).read("t")) == values(df)
+
+
+def test_tasks_do_no_upkeep(spark: Any, tmp_path: Path) -> None:
+    spark.dataSource.register(FAILING["driver"])  # whose driver does none, either
+    options = {"catalog": str(tmp_path), "table": "t", "commit": "task"}
+    with pytest.raises(PySparkException, match="driver"):
+        spark.range(0, 400, 1, 36).write.format("crdtcat_driver").options(**options).mode("append").save()
+    table = Catalog(tmp_path).table("t")
+    names = [item.name for item in Catalog(tmp_path).store.list("tables/t/main/")]
+    assert len([name for name in names if name.endswith(".v")]) == table.head().version == 36
+    assert not [name for name in names if name.endswith(".b")]
+
+
+def test_catalogs_commit_from_plain_spark_code(spark: Any, tmp_path: Path) -> None:
+    """mapInArrow, foreachPartition and RDDs: one writer for each worker process, however many tasks it
+    takes."""
+    lake = Catalog(tmp_path, upkeep=False)
+    lake.create_table("t", pa.schema([("id", pa.int64()), ("by", pa.string())]))
+
+    def in_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = pa.Table.from_batches(batches).append_column("by", pa.array(["arrow"] * 5))
+        version = lake.commit("t", rows, key=f"arrow/{rows.column(0)[0]}")
+        yield pa.record_batch(
+            {"pid": [os.getpid()], "writer": [str(version.id.writer)], "seq": [version.id.seq]}
+        )
+
+    def in_rows(rows: Iterator[Any]) -> None:
+        lake.commit("t", [{"id": row.id, "by": "rows"} for row in rows])
+
+    def in_numbers(numbers: Iterator[int]) -> None:
+        lake.commit("t", [{"id": number, "by": "rdd"} for number in numbers])
+
+    found = spark.range(0, 40, 1, 8).mapInArrow(in_arrow, "pid long, writer string, seq long").collect()
+    spark.range(0, 40, 1, 4).foreachPartition(in_rows)
+    spark.sparkContext.parallelize(range(40), 4).foreachPartition(in_numbers)
+    read = lake.read("t").to_pylist()
+    for by in ("arrow", "rows", "rdd"):
+        assert sorted(row["id"] for row in read if row["by"] == by) == list(range(40))
+    pairs = {(row.pid, row.writer) for row in found}
+    assert len(pairs) == len({pid for pid, _ in pairs})
+    for pid, _ in pairs:
+        seqs = sorted(row.seq for row in found if row.pid == pid)
+        assert seqs == list(range(seqs[0], seqs[0] + len(seqs)))
+    assert len(lake.table("t").head().clock) < 16
+
+
+def test_handles_and_plans_pickle_without_showing_secrets(tmp_path: Path) -> None:
+    from pyspark.sql.types import StructType  # noqa: PLC0415
+
+    from crdtcat.spark.writing import plan_write  # noqa: PLC0415
+
+    lake = Catalog(tmp_path, {"auto_mkdir": True, "secret": "hush-hush"})
+    plan = plan_write(lake, "t", StructType().add("id", "long"))
+    copy = pickle.loads(pickle.dumps(plan))
+    assert copy.query == plan.query
+    assert "hush" not in repr(plan) + repr(copy) + repr(plan.staging)

@@ -1,0 +1,120 @@
+"""What is wrong is said on the driver, by name, before a task starts; secrets are never said."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crdtcat import Catalog
+from crdtcat.errors import InvalidArgument, NotFound, UnsupportedType
+from crdtcat.spark import load, save
+from crdtcat.spark.options import parse_options
+
+SECRET = "hush-" + secrets.token_hex(8)
+
+
+def _fails(spark: Any, message: str, action: Callable[[], object]) -> str:
+    """The action fails with a message, and no Spark job was started for it."""
+    group = secrets.token_hex(8)
+    spark.sparkContext.setJobGroup(group, "an error is expected")
+    with pytest.raises(Exception, match=message) as raised:
+        action()
+    assert spark.sparkContext.statusTracker().getJobIdsForGroup(group) == []
+    return str(raised.value)
+
+
+def test_reading(spark: Any, tmp_path: Path) -> None:
+    lake = Catalog(tmp_path / "lake")
+    save(spark.range(1), lake, "t")
+    reader = spark.read.format("crdtcat").option("catalog", lake.url)
+    _fails(spark, "no option 'tabel'", lambda: reader.option("tabel", "t").load())
+    _fails(spark, "'table' is missing", lambda: spark.read.format("crdtcat").option("catalog", "x").load())
+    plain = spark.read.format("crdtcat")
+    _fails(spark, "E201.*no table 'u'", lambda: plain.load(f"{lake.url}/u"))
+    _fails(spark, "has no column 'x'", lambda: plain.option("columns", "x").load(f"{lake.url}/t"))
+    more = spark.read.format("crdtcat")
+    _fails(spark, "E106", lambda: more.option("filter", "nothing = 1").load(f"{lake.url}/t"))
+    other = spark.read.format("crdtcat")
+    _fails(spark, "no tag 'never'", lambda: other.option("at", "never").load(f"{lake.url}/t"))
+    given = spark.read.format("crdtcat").schema("id long")
+    _fails(spark, "leave out .schema", lambda: given.load(f"{lake.url}/t").count())
+    (tmp_path / "lake" / "crdtcat.json").write_text("{damaged")
+    broken = spark.read.format("crdtcat")
+    _fails(spark, "crdtcat.json", lambda: broken.load(f"{lake.url}/t"))
+    with pytest.raises(NotFound, match="no table 'nowhere'"):
+        load(spark, tmp_path / "other", "nowhere")
+    Catalog("memory://errors").commit("t", [{"a": 1}])
+    with pytest.raises(InvalidArgument, match="native=True"):
+        load(spark, Catalog("memory://errors"), "t", native=True)
+
+
+def test_writing(spark: Any, tmp_path: Path) -> None:
+    lake = Catalog(tmp_path / "lake")
+    save(spark.range(1), lake, "t")
+    df = spark.range(3).selectExpr("cast(id as string) as id")
+
+    def written(df: Any, **options: str) -> Callable[[], object]:
+        return lambda: df.write.format("crdtcat").options(**options).mode("append").save()
+
+    where = {"catalog": lake.url, "table": "t"}
+    _fails(spark, "E103.*column 'id'", written(df, **where))
+    _fails(spark, "E103.*'extra'", written(spark.range(1).selectExpr("id", "1 as extra"), **where))
+    _fails(spark, "commit='both'", written(df, **where, commit="both"))
+    _fails(spark, "partitioned by", written(spark.range(1), **where, partition_by="id"))
+    _fails(spark, "E101", written(spark.range(1), catalog=lake.url, table="no/such"))
+    odd = spark.range(1).selectExpr("id", "parse_json('1') as v")
+    _fails(spark, "column v is variant", written(odd, catalog=lake.url, table="u"))
+    assert lake.read("t").num_rows == 1
+    assert lake.tables() == ["t"]
+    with pytest.raises(UnsupportedType, match="column y is interval"):
+        save(spark.range(1).selectExpr("make_ym_interval(1, 2) as y"), lake, "u")
+
+
+def test_secrets_are_never_shown(spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lake = Catalog(tmp_path / "lake")
+    save(spark.range(1), lake, "t")
+    storage = json.dumps({"secret": SECRET, "token": SECRET})
+    df = spark.read.format("crdtcat").option("storage_options", storage).load(f"{lake.url}/t")
+    df.explain(extended=True)
+    df.createOrReplaceTempView("secretive")
+    shown = spark.sql("explain extended select * from secretive").collect()[0][0]
+    shown += repr(df) + df._jdf.queryExecution().toString()
+    missing = spark.read.format("crdtcat").option("storage_options", storage)
+    shown += _fails(spark, "no table", lambda: missing.load(f"{lake.url}/u"))
+    broken = spark.read.format("crdtcat").option("storage_options", storage[:-1])
+    shown += _fails(spark, "storage_options is not JSON", lambda: broken.load(f"{lake.url}/t"))
+    options = parse_options({"path": f"{lake.url}/t", "storage_options": storage})
+    shown += repr(options) + str(options) + "".join(capfd.readouterr())
+    assert options.storage["secret"] == SECRET
+    assert SECRET not in shown
+
+
+def test_options() -> None:
+    options = parse_options(
+        {
+            "Catalog": "s3://b/lake",
+            "TABLE": "t",
+            "columns": '["a,b", "c"]',
+            "partition_by": "day(ts), bucket(4, id)",
+        }
+    )
+    assert (options.catalog, options.table, options.columns) == ("s3://b/lake", "t", ("a,b", "c"))
+    assert options.partition_by == ("day(ts)", "bucket(4, id)")
+    assert parse_options({"path": "s3://b/lake/t/"}).catalog == "s3://b/lake"
+    assert parse_options({"path": "/l/t", "checkpointLocation": "x"}).table == "t"
+    for wrong in (
+        {"path": "/l/t", "table": "u"},
+        {"path": "t"},
+        {"path": "/l/t", "max_rows": "0"},
+        {"path": "/l/t", "evolve": "perhaps"},
+        {"path": "/l/t", "metadata": "[]"},
+        {"path": "/l/t", "columns": "[1]"},
+        {"path": "/l/t", "deletes": "keep"},
+    ):
+        with pytest.raises(InvalidArgument):
+            parse_options(wrong)

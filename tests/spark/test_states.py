@@ -1,0 +1,150 @@
+"""The local reader and both Spark readers return equal rows, whatever was done to a table before."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from crdtcat import Catalog, Table
+from crdtcat.errors import CrdtcatError
+from crdtcat.spark import load
+from tests.spark.rows import values
+
+SCHEMA = pa.schema([("id", pa.int64()), ("shop", pa.string()), ("n", pa.int32()), ("at", pa.timestamp("us"))])
+
+
+def rows(rng: random.Random, table: Table) -> list[dict[str, Any]]:
+    """Rows for a table as it is now: some columns left out, some values null."""
+    columns = [field for field in table.schema if field.name == "shop" or rng.random() < 0.8]
+    return [
+        {
+            field.name: None if field.name != "shop" and rng.random() < 0.2 else _value(rng, field.type)
+            for field in columns
+        }
+        for _ in range(rng.randrange(1, 60))
+    ]
+
+
+def _value(rng: random.Random, t: pa.DataType) -> Any:
+    if pa.types.is_string(t):
+        return f"s{rng.randrange(3)}"
+    if pa.types.is_timestamp(t):
+        return datetime(2026, 1, 1) + timedelta(microseconds=rng.randrange(10**12))  # noqa: DTZ001
+    return float(rng.randrange(100)) if pa.types.is_floating(t) else rng.randrange(100)
+
+
+def step(rng: random.Random, table: Table) -> None:
+    """One random thing that can happen to a table."""
+    names = [name for name in table.schema.names if name != "shop"]
+    action = rng.choice(
+        ["append"] * 6
+        + ["update", "update", "delete", "delete", "compact"]
+        + ["overwrite", "part", "part", "restore", "add", "drop", "rename", "widen", "checkpoint"]
+    )
+    some = f"shop = 's{rng.randrange(3)}'" if rng.random() < 0.3 else None
+    try:
+        if action == "update":
+            table.update(some or "shop = 's1'", {rng.choice(names): None})
+        elif action == "delete":
+            table.delete(some or "shop = 's2'")
+        elif action == "compact":
+            table.compact(rows=50)
+        elif action == "append":
+            table.append(rows(rng, table))
+        elif action == "overwrite":
+            table.overwrite(rows(rng, table))
+        elif action == "part":
+            table.overwrite([], where=f"shop = 's{rng.randrange(3)}'")
+        elif action == "restore":
+            table.restore(rng.choice(list(table.history())).id)
+        elif action == "add":
+            table.add_column(f"c{rng.randrange(1000)}", rng.choice([pa.int16(), pa.string(), pa.float32()]))
+        elif action == "drop":
+            table.drop_column(rng.choice(names))
+        elif action == "rename":
+            table.rename_column(rng.choice(names), f"r{rng.randrange(1000)}")
+        elif action == "widen":
+            table.widen_column(rng.choice(names), rng.choice([pa.int64(), pa.float64()]))
+        else:
+            table.checkpoint()
+    except CrdtcatError:
+        return  # what is refused leaves the table as it was
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_local_and_spark_agree(spark: Any, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    inline = rng.choice([0, 1500, 64 * 1024])
+    lake = Catalog(tmp_path, inline_bytes=inline, chunk_rows=20, upkeep=False)
+    table = lake.create_table("t", SCHEMA, partition_by=["shop"] if seed % 2 else [])
+    other = Catalog(tmp_path, inline_bytes=inline, chunk_rows=20, upkeep=False).table("t")
+    table.append(rows(rng, table))
+    tokens = []
+    for _ in range(25):
+        step(rng, rng.choice([table, other]))
+        tokens.append(str(table.head().snapshot))
+    frames = []
+    for at in (None, rng.choice(tokens)):
+        local = table.read(at=at)
+        frames.append((local, load(spark, lake, "t", at=at)))
+        source = spark.read.format("crdtcat").options(**({"at": at} if at else {}))
+        frames.append((local, source.load(f"{lake.url}/t")))
+    filter = rng.choice(["shop = 's1'", "shop = 's2' or shop is null", "shop > 's0' and shop != 's2'"])
+    frames.append((table.read(filter=filter), load(spark, lake, "t", filter=filter)))
+    some = table.schema.names[::-1][:2]
+    frames.append((table.read(some), load(spark, lake, "t", columns=some)))
+    for local, frame in frames:
+        assert frame.columns == local.column_names
+        assert values(frame) == values(local)
+
+
+def test_rows_that_count_twice_and_row_groups_that_are_dead(spark: Any, tmp_path: Path) -> None:
+    """After a restore beside a concurrent one, a chunk may be alive under two tags: its rows come twice."""
+    lake = Catalog(tmp_path, inline_bytes=0, chunk_rows=10, upkeep=False)
+    table = lake.create_table("t", pa.schema([("k", pa.int64()), ("n", pa.int64())]), partition_by=["k"])
+    table.append([{"k": n % 4, "n": n} for n in range(100)])
+    kept = table.head().snapshot
+    table.overwrite([], where="k = 1 or k = 3")  # row groups in the middle and at the end die
+    frame = load(spark, lake, "t")
+    assert "MapInArrow" not in frame._jdf.queryExecution().toString()
+    assert values(frame) == values(table.read())
+    one, two = (Catalog(tmp_path, upkeep=False).table("t") for _ in range(2))
+    one.head(), two.head()
+    table.overwrite([])
+    one.restore(kept)
+    copy = Catalog(tmp_path, upkeep=False).table("t")
+    copy.append(table.read(at=kept))
+    for at in (None, kept):
+        assert values(load(spark, lake, "t", at=at)) == values(lake.table("t").read(at=at))
+
+
+def test_a_compaction_between_plan_and_tasks_changes_nothing(spark: Any, tmp_path: Path) -> None:
+    """The same snapshot is read from other chunks then: shares dealt out before still mean the same rows."""
+    lake = Catalog(tmp_path, upkeep=False)
+    for n in range(30):
+        lake.commit("t", [{"id": n}])
+    frames = [load(spark, lake, "t", native=False), spark.read.format("crdtcat").load(f"{lake.url}/t")]
+    wanted = values(frames[0])
+    lake.table("t").compact()
+    frames.append(load(spark, lake, "t", native=False))
+    lake.commit("t", [{"id": 99}])
+    assert [values(frame) == wanted for frame in frames] == [True] * 3
+
+
+def test_many_small_commits_are_read_in_large_batches(spark: Any, tmp_path: Path) -> None:
+    lake = Catalog(tmp_path, upkeep=False)
+    for n in range(60):
+        lake.commit("t", [{"id": n}])
+    frame = load(spark, lake, "t")
+    assert frame.rdd.getNumPartitions() == 1
+    sizes = frame.mapInArrow(lambda batches: (_size(batch) for batch in batches), "rows long").collect()
+    assert [row.rows for row in sizes] == [60]
+
+
+def _size(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch({"rows": pa.array([batch.num_rows], pa.int64())})
