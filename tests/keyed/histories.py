@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.hashing import hash_table
@@ -27,8 +28,13 @@ from crdtcat.format.settings import ColumnSetting, Settings
 from crdtcat.format.version import OPERATIONS, encode_version
 from crdtcat.head import Head
 from crdtcat.log import State
+from crdtcat.maintenance.compact_keyed import KeyedCompactor
+from crdtcat.maintenance.compact_plan import Simple
+from crdtcat.options import Options
 from crdtcat.protocol import version_name
 from crdtcat.scan import Scan
+from crdtcat.scan.merge_plan import Group, plan_merge
+from crdtcat.session import Session
 from crdtcat.session import seen_clock as clock_since
 from crdtcat.store import open_store
 from crdtcat.verbs.rows import removals
@@ -63,6 +69,7 @@ class Made:
     data: bytes
     version: model.Version
     chunks: tuple[Rows, ...]
+    is_upkeep: bool = False
 
 
 @dataclass
@@ -128,6 +135,24 @@ class Author:
         self.known[made.name] = made
         return made
 
+    def compact(self, choose: random.Random) -> Made | None:
+        """Compact some entries, as if nothing else were there: by a writer of its own, as upkeep does."""
+        head = self.head
+        group = _some_entries(choose, head)
+        if group is None:
+            return None
+        caught = _Caught()
+        assert head.keyed is not None
+        KeyedCompactor(cast("Session", caught), head, head.keyed, choose.choice([1, 2, 100])).write(group)
+        self.time += 1
+        writer = choose.getrandbits(60)
+        body = {**clock_since(head), **caught.body, "h": self.time, "w": writer, "s": 1, "l": FOLDER}
+        id, data = encode_version({**body, "o": OPERATIONS.index("compact")})
+        version = model.Version(id, VectorClock({writer: 1}))
+        made = Made(version_name(FOLDER, id), data, version, (), is_upkeep=True)
+        self.known[made.name] = made
+        return made
+
     def key_of(self, row: Record) -> tuple[Any, ...]:
         return tuple(row[name] for name in self.settings.key)
 
@@ -140,6 +165,43 @@ class Author:
             twins = [made for made in by_id.values() if tag.key in made.version.keys]
             chunks.append(min(twins, key=lambda made: made.version.id).chunks[tag.ordinal])
         return {self.key_of(row) for rows in chunks for row in rows}
+
+
+class _Caught:
+    """What a compaction asks of a session: sizes, where rows are (they are inlined), and to be published."""
+
+    def __init__(self) -> None:
+        self.options = Options(inline_bytes=2**20)
+        self.store = open_store("memory://keyed-histories")
+        self.body: dict[str, Any] = {}
+
+    def upkeep_writer(self) -> None:
+        return None
+
+    def commit(self, operation: str, *, body: dict[str, Any], **_: Any) -> None:
+        assert operation == "compact"
+        self.body = body
+
+
+def _some_entries(choose: random.Random, head: Head) -> Group | None:
+    """Some entries of one partition, and the deletes that a compaction of those would fold."""
+    keyed = head.keyed
+    simple = Simple(head)
+    if keyed is None or not len(keyed.entries):
+        return None
+    partition = head.log.partition[keyed.entries]
+    inside = [
+        at
+        for at in np.flatnonzero(partition == choose.choice(partition.tolist())).tolist()
+        if simple.is_chunk(int(keyed.entries[at]))
+    ]
+    if not inside:
+        return None
+    chosen = choose.sample(inside, choose.randint(1, len(inside)))
+    plan = plan_merge(head, keyed, np.array(sorted(chosen), np.int64))
+    beside = {one.chunk: one for group in plan.groups for one in group.beside if one.deletes >= 0}
+    lows = (None,) * len(plan.chunks)
+    return Group(tuple(plan.chunks.tolist()), lows, tuple(beside.values()), None, None)
 
 
 def _chunks(chunks: Sequence[tuple[int, Rows]], settings: Settings) -> dict[str, Any]:
@@ -210,12 +272,16 @@ def history(seed: int, key: tuple[str, ...] = ("k",), steps: int = 12) -> list[M
         author = choose.choice(people)
         if choose.random() < 0.5:
             author.learn(choose.choice(people))
-        made.append(_act(choose, author, step))
+        found = _act(choose, author, step)
+        if found is not None:
+            made.append(found)
     return made
 
 
-def _act(choose: random.Random, author: Author, step: int) -> Made:
-    verb = choose.choice(["upsert"] * 5 + ["delete"] * 2 + ["both", "overwrite", "overwrite", "drop"])
+def _act(choose: random.Random, author: Author, step: int) -> Made | None:
+    verb = choose.choice(["upsert"] * 5 + ["delete"] * 2 + ["both", "overwrite", "drop"] + ["compact"] * 3)
+    if verb == "compact":
+        return author.compact(choose)
     blind, time = choose.random() < 0.5, choose.randrange(4)
     if verb == "upsert":
         if choose.random() < 0.2:
@@ -240,11 +306,11 @@ def _retried(author: Author, task: int, *, blind: bool, time: int) -> Made:
 
 def causally_closed(made: Sequence[Made], some: Sequence[Made]) -> list[Made]:
     """Some versions, and everything that they and those had seen."""
-    kept = [one for one in made if one in some]
+    kept = [one for one in made if one in some and not one.is_upkeep]
     while True:
         seen = [one for one in made if one in kept or any(other.version.saw(one.version) for other in kept)]
         if len(seen) == len(kept):
-            return kept
+            return [*kept, *(one for one in some if one.is_upkeep)]
         kept = seen
 
 

@@ -108,16 +108,16 @@ def test_a_wide_chunk_over_many_is_merged_in_bounded_memory(tmp_path: Path) -> N
     table.upsert(numbers(0, 50_000, v=1, step=100))
     table.delete(keys=range(50, 50_000, 100))
     held: list[int] = []
-    real = merge_read.Reading._given_out
+    real = merge_read._given_out
 
-    def watched(self: Any, merger: Any, parts: list[Part], limit: bytes | None) -> Any:
+    def watched(parts: list[Part], limit: bytes | None) -> Any:
         held.append(sum(map(len, parts)))
-        return real(self, merger, parts, limit)
+        return real(parts, limit)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merge_read, "STEP_ROWS", 2000)
         patch.setattr(merge_read, "LEAST_STEP", 100)
-        patch.setattr(merge_read.Reading, "_given_out", watched)
+        patch.setattr(merge_read, "_given_out", watched)
         sizes = [batch.num_rows for batch in table.scan().to_reader()]
     assert sum(sizes) == 49_500
     assert max(sizes) <= 4000

@@ -91,6 +91,11 @@ class KeyedRows(Rows):
         """The chunks that the cells of an entry were born in."""
         return self._births[entry] if entry in self._births else np.array([entry], np.int64)
 
+    def born_in(self, entries: Array) -> Integers:
+        """The chunks that the cells of some entries were born in: together they hold every key of those."""
+        found = [self.births(entry) for entry in entries.tolist()]
+        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
     def has_outdated(self, entry: int) -> bool:
         """Whether cells of an entry count no more although others there do."""
         return bool(self.outdated[self.births(entry)].any())

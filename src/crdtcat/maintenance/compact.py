@@ -22,16 +22,17 @@ import pyarrow as pa
 from crdtcat.chunks.partitions import encode_values, parse_partitioning
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import encode_type
-from crdtcat.errors import InvalidArgument
 from crdtcat.format.kinds import COPY
 from crdtcat.format.ops import Ops
 from crdtcat.format.row_ops import Copy, RowOps, Stamps
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head import Head
 from crdtcat.head.columns import Column
+from crdtcat.head.keyed import KeyedRows
 from crdtcat.head.naming import row_ids, tags_of
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
+from crdtcat.maintenance.compact_keyed import KeyedCompactor, keyed_groups
 from crdtcat.maintenance.compact_plan import copy_columns, groups
 from crdtcat.maintenance.progress import Progress, Tell, teller
 from crdtcat.scan.changed import OLDEST, ChangedEntries
@@ -101,9 +102,9 @@ def compact(
     """
     began, tell = time.monotonic(), teller(progress)
     head = session.head()
-    if head.keyed is not None:
-        raise InvalidArgument(f"table {session.table!r} has a key: such tables are not compacted yet")
     target = rows or session.options.chunk_rows or session.options.chunk_rows_target
+    if head.keyed is not None:
+        return _compact_keyed(session, head, head.keyed, target, tell)
     todo = list(groups(head, least=max(2, target // LEAST_SHARE), target=target))
     work = Compactor(session, head, target)
     total = sum(map(len, todo))
@@ -112,6 +113,26 @@ def compact(
         tell(Progress("compacting", work.chunks_before, total, "chunks", bytes=work.bytes))
     work.publish()
     return work.result(time.monotonic() - began)
+
+
+def _compact_keyed(session: Session, head: Head, keyed: KeyedRows, target: int, tell: Tell) -> CompactResult:
+    began = time.monotonic()
+    todo = list(keyed_groups(head, keyed, least=max(2, target // LEAST_SHARE), target=target))
+    work, done = KeyedCompactor(session, head, keyed, target), []
+    total = sum(len(group.chunks) for group in todo)
+    for group in todo:
+        done.append(work.write(group))
+        before = sum(one.chunks_before for one in done)
+        tell(Progress("compacting", before, total, "chunks", bytes=sum(one.bytes for one in done)))
+    return CompactResult(
+        versions=len(done),
+        chunks_before=sum(one.chunks_before for one in done),
+        chunks_after=sum(one.chunks_after for one in done),
+        rows=sum(one.rows for one in done),
+        bytes=sum(one.bytes for one in done),
+        rows_left_out=sum(one.rows_before - one.rows for one in done),
+        seconds=time.monotonic() - began,
+    )
 
 
 class Compactor:

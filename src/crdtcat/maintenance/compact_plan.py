@@ -84,9 +84,10 @@ class Simple:
     def is_entry(self, entry: int) -> bool:
         """Whether that is so for an entry and all that lies over it."""
         sources = np.unique(self._head.rows.patches_of(entry).source).tolist()
-        return all(self._is_chunk(chunk) for chunk in (entry, *sources))
+        return all(self.is_chunk(chunk) for chunk in (entry, *sources))
 
-    def _is_chunk(self, chunk: int) -> bool:
+    def is_chunk(self, chunk: int) -> bool:
+        """Whether that is so for what a chunk itself holds."""
         log = self._head.log
         schema, version = int(log.chunk_schema[chunk]), int(log.chunk_version[chunk])
         key = (schema, version if self._head.columns.hidden else -1)

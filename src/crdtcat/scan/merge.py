@@ -106,6 +106,20 @@ def _as_number(keys: Sequence[pa.Array], bound: bytes) -> Any:
     return t.to_pandas_dtype()(number) if least <= number <= greatest else None
 
 
+class Folded(NamedTuple):
+    """Merged rows, by rising key.
+
+    Attributes:
+        keys: the stored key columns.
+        row: per row, the stamp of its key columns.
+        columns: per column wanted its values and their stamps, `ABSENT` where there is no cell.
+    """
+
+    keys: list[pa.Array]
+    row: Array
+    columns: list[tuple[pa.Array, Array]]
+
+
 class Merger:
     """Merges parts that have the same slots.
 
@@ -131,9 +145,14 @@ class Merger:
 
         O(rows log rows) to sort, then a few passes for each column.
         """
+        folded = self.folded(parts)
+        return ([], []) if folded is None else (folded.keys, [values for values, _ in folded.columns])
+
+    def folded(self, parts: Sequence[Part]) -> Folded | None:
+        """As `merged`, with the stamps of all cells; `None` where there are no rows at all."""
         parts = [part for part in parts if len(part)]
         if not parts:
-            return [], []
+            return None
         groups = _Groups(parts)
         deleted = groups.winner(tuple(part.deletes for part in parts)).stamp
         row = groups.winner(tuple(part.row for part in parts))
@@ -146,8 +165,8 @@ class Merger:
         chosen = np.flatnonzero(alive)
         at = pa.array(row.at[chosen])
         keys = [column.take(at) for column in groups.keys]
-        values = [self._column(slots, parts, groups, deleted, chosen) for slots in self._columns]
-        return keys, values
+        columns = [self._column(slots, parts, groups, deleted, chosen) for slots in self._columns]
+        return Folded(keys, row.stamp[chosen], columns)
 
     def _counts(self, stamp: Array, deleted: Array) -> Array:
         counts: Array = (stamp >= 0) & (stamp >= deleted)
@@ -157,7 +176,7 @@ class Merger:
 
     def _column(
         self, slots: Sequence[int], parts: Sequence[Part], groups: _Groups, deleted: Array, chosen: Array
-    ) -> pa.Array:
+    ) -> tuple[pa.Array, Array]:
         best = np.full(len(chosen), ABSENT, np.int64)
         index = np.zeros(len(chosen), np.int64)
         values: list[pa.Array] = []
@@ -174,7 +193,7 @@ class Merger:
             index = np.where(there, winner.at[chosen] + number * groups.rows, index)
             values += [_values(part, place, slot.type) for part in parts]
         whole = values[0] if len(values) == 1 else pa.concat_arrays(values)
-        return whole.take(pa.array(index, mask=best < 0))
+        return whole.take(pa.array(index, mask=best < 0)), best
 
 
 def _values(part: Part, place: int, type: pa.DataType) -> pa.Array:

@@ -26,10 +26,12 @@ class Beside(NamedTuple):
     Attributes:
         chunk: where its keys are.
         deletes: cells below this stamp do not count; negative for a shadow.
+        version: whose.
     """
 
     chunk: int
     deletes: int
+    version: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +107,14 @@ def plan_merge(head: Head, keyed: KeyedRows, kept: Array) -> MergePlan:
     first, last = ranges.first[order], ranges.last[order]
     group = groups_of(first, last)
     starts = np.flatnonzero(np.diff(group, prepend=-1))
-    attached = _attached(beside, ranges, group, starts, (first, last, oldest[order]))
+    attached = _attached(keyed, beside, ranges, group, starts, (first, last, oldest[order], entries[order]))
     sizes = np.diff(np.append(starts, count))
     straight = np.repeat(sizes == 1, sizes)
     if attached:
         straight &= ~np.isin(group, list(attached))
+    for chunk in keyed.copies:  # cells of several ages: those of some may be outdated, or dropped
+        if head.columns.hidden or keyed.has_outdated(chunk):
+            straight &= entries[order] != chunk
     items: list[slice | Group] = []
     for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
         if straight[start]:
@@ -135,24 +140,27 @@ def only_adds(head: Head) -> bool:
 
 
 def _beside(head: Head, keyed: KeyedRows) -> list[Beside]:
-    begins = head.log.chunk_start[keyed.deleters]
-    found = [Beside(int(chunk), int(at)) for chunk, at in zip(keyed.tombstones, begins, strict=True)]
-    return found + [Beside(int(chunk), -1) for chunk in keyed.shadows]
+    start, versions = head.log.chunk_start, keyed.deleters.tolist()
+    pairs = zip(keyed.tombstones.tolist(), versions, strict=True)
+    found = [Beside(chunk, int(start[version]), version) for chunk, version in pairs]
+    owners = head.log.chunk_version[keyed.shadows].tolist()
+    return found + [Beside(at, -1, owner) for at, owner in zip(keyed.shadows.tolist(), owners, strict=True)]
 
 
-def _attached(
+def _attached(  # noqa: PLR0917 (all of them describe one set of ranges)
+    keyed: KeyedRows,
     beside: Sequence[Beside],
     ranges: KeyRanges,
     group: Array,
     starts: Array,
-    entries: tuple[Array, Array, Array],
+    entries: tuple[Array, Array, Array, Array],
 ) -> dict[int, list[Beside]]:
     """Per group, what takes cells away from it: what overlaps an entry that holds something older."""
     attached: dict[int, list[Beside]] = {}
     count = len(group)
     if not beside or not count:
         return attached
-    first, last, oldest = entries
+    first, last, oldest, chunks = entries
     reach = np.maximum.reduceat(last, starts)
     for place, one in enumerate(beside, count):
         begin = int(np.searchsorted(reach, ranges.first[place], side="left"))
@@ -162,6 +170,9 @@ def _attached(
         these = slice(int(starts[begin]), stop)
         bound = one.deletes if one.deletes >= 0 else one.chunk
         touched = (last[these] >= ranges.first[place]) & (oldest[these] < bound)
+        if keyed.copies and one.deletes >= 0:
+            for at in np.flatnonzero(touched).tolist():
+                touched[at] = not keyed.has_folded(int(chunks[these][at]), one.version)
         for number in np.unique(group[these][touched]).tolist():
             attached.setdefault(number, []).append(one)
     return attached

@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.keys import encoded_key
 from crdtcat.chunks.types import from_storage, storage_type
+from crdtcat.errors import Corrupt
 from crdtcat.format.ops import ColumnId
 from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column, precedence
 from crdtcat.scan.masks import mask
-from crdtcat.scan.merge import ABSENT, Merger, Part, Slot, Stamp
+from crdtcat.scan.merge import ABSENT, Folded, Merger, Part, Slot, Stamp
 from crdtcat.scan.merge_plan import Beside, Group
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.shown import stored_column
@@ -60,7 +62,9 @@ class Reading:
             return self._key
         fields = self._fields(chunk)
         found = [fields[slot.instance].name for slot in self._slots if slot.instance in fields]
-        return tuple(dict.fromkeys((*self._key, *found)))
+        copy = self._keyed.copies.get(chunk)
+        stamps = () if copy is None else [one.stored for one in copy.stamps]
+        return tuple(dict.fromkeys((*self._key, *found, *stamps)))
 
     def _fields(self, chunk: int) -> dict[ColumnId, StoredField]:
         fields = self._all.fields(int(self._log.chunk_schema[chunk]))
@@ -71,6 +75,7 @@ class Reading:
     ) -> Iterator[pa.Table]:
         """The rows of a group, by rising key, filtered. `take` gives the group's chunks as they were read."""
         hiding = any(one.deletes < 0 for one in group.beside)
+        hiding = hiding or any(map(self._keyed.has_outdated, group.chunks))
         others = self._others(group) if hiding else ()
         merger = Merger(
             self._columns,
@@ -78,6 +83,29 @@ class Reading:
             outdated=self._keyed.outdated if hiding else None,
             ended=self._ended,
         )
+        for taken in self._taken(group, take, beside, others):
+            shown = self._shown(*merger.merged(taken))
+            if shown is not None and shown.num_rows:
+                yield shown
+
+    def folded(
+        self, group: Group, take: Callable[[], pa.Table], beside: Mapping[int, pa.Table]
+    ) -> Iterator[Folded]:
+        """All rows of a group that no delete takes, with the stamps of their cells, outdated or not."""
+        merger = Merger(self._columns, self._slots, outdated=None, ended=lambda _instance, _stamp: None)
+        for taken in self._taken(group, take, beside, ()):
+            found = merger.folded(taken)
+            if found is not None and len(found.row):
+                yield found
+
+    def _taken(
+        self,
+        group: Group,
+        take: Callable[[], pa.Table],
+        beside: Mapping[int, pa.Table],
+        others: Sequence[ColumnId],
+    ) -> Iterator[list[Part]]:
+        """The rows of a group's chunks, some at a time, by rising key: what is merged together."""
         parts = [self._beside(one, beside[one.chunk], others, group) for one in group.beside]
         gathered = 0
         for place, chunk in enumerate(group.chunks):
@@ -87,42 +115,36 @@ class Reading:
             last = place + 1 == len(group.chunks)
             limit = None if last else group.lows[place + 1]
             if last or (limit is not None and gathered >= STEP_ROWS):
-                yield from self._given_out(merger, parts, limit)
+                yield from _given_out(parts, limit)
                 gathered = 0
-
-    def _given_out(self, merger: Merger, parts: list[Part], limit: bytes | None) -> Iterator[pa.Table]:
-        """Merge what is below a limit, some rows at a time; `parts` keeps the rest."""
-        done = False
-        while not done and any(part.deletes == ABSENT for part in parts):
-            step = max(LEAST_STEP, STEP_ROWS // len(parts))
-            ends = [encoded_key(part.keys, step) for part in parts if len(part) > step]
-            bound = min([*ends, *([] if limit is None else [limit])], default=None)
-            done = bound == limit
-            taken = []
-            for place, part in enumerate(parts):
-                count = len(part) if bound is None else part.below(bound)
-                taken.append(part.slice(0, count))
-                parts[place] = part.slice(count, len(part))
-            parts[:] = [part for part in parts if len(part)]
-            shown = self._shown(*merger.merged(taken))
-            if shown is not None and shown.num_rows:
-                yield shown
 
     def _part(self, chunk: int, stored: pa.Table, others: Sequence[ColumnId]) -> Part:
         fields = self._fields(chunk)
+        ages = self._ages(chunk, stored)
         cells: list[pa.Array | None] = []
         stamps: list[Stamp] = []
         for slot, column in zip(self._slots, self._shown_in, strict=True):
             field = fields.get(slot.instance)
             cells.append(None if field is None else self._values(stored, field, column))
-            stamps.append(ABSENT if field is None else chunk)
+            stamps.append(ABSENT if field is None else ages.get(field.name, chunk))
         return Part(
             keys=self._keys(stored),
             cells=tuple(cells),
             stamps=tuple(stamps),
-            row=chunk,
-            others=tuple(chunk if one in fields else ABSENT for one in others),
+            row=ages.get(self._key[0], chunk),
+            others=tuple(ages.get(fields[one].name, chunk) if one in fields else ABSENT for one in others),
         )
+
+    def _ages(self, chunk: int, stored: pa.Table) -> dict[str, Stamp]:
+        """In a copy, the stamps of each stored field; in other chunks all cells were born there."""
+        copy = self._keyed.copies.get(chunk)
+        ages: dict[str, Stamp] = {}
+        for stamps in () if copy is None else copy.stamps:
+            known, numbers = self._keyed.stamps(stamps), np.asarray(_one(stored.column(stamps.stored)))
+            if len(numbers) and int(numbers.max()) >= len(known):
+                raise Corrupt(str(self._log.id_at(int(self._log.chunk_version[chunk]))), "stamps of nobody")
+            ages |= dict.fromkeys(stamps.fields, known[numbers])
+        return ages
 
     def _keys(self, stored: pa.Table) -> tuple[pa.Array, ...]:
         return tuple(_one(stored.column(name)) for name in self._key)
@@ -181,6 +203,23 @@ class Reading:
             stored = {column.name: stored[column.name].filter(kept) for column in plan.columns}
         arrays = [from_storage(stored[column.name], column.type, column.name) for column in plan.columns]
         return pa.Table.from_arrays(arrays, schema=plan.schema)
+
+
+def _given_out(parts: list[Part], limit: bytes | None) -> Iterator[list[Part]]:
+    """Rows below a limit, so many at a time that merging them takes little memory; `parts` keeps the rest."""
+    done = False
+    while not done and any(part.deletes == ABSENT for part in parts):
+        step = max(LEAST_STEP, STEP_ROWS // len(parts))
+        ends = [encoded_key(part.keys, step) for part in parts if len(part) > step]
+        bound = min([*ends, *([] if limit is None else [limit])], default=None)
+        done = bound == limit
+        taken = []
+        for place, part in enumerate(parts):
+            count = len(part) if bound is None else part.below(bound)
+            taken.append(part.slice(0, count))
+            parts[place] = part.slice(count, len(part))
+        parts[:] = [part for part in parts if len(part)]
+        yield taken
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

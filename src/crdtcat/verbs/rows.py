@@ -181,6 +181,8 @@ def learn(session: Session, plan: Fit, version: Version) -> None:
 def removals(head: Head, entries: Array) -> dict[str, Any]:
     """Ops that remove all rows of some entries: chunk by chunk where they were born there, row by row where a
     compaction put them."""
+    if head.keyed is not None:  # its rows have keys for ids: what is named are the chunks those were born in
+        entries = head.keyed.born_in(entries)
     copied = np.isin(entries, list(head.rows.copies)) if head.rows.copies else np.zeros(len(entries), bool)
     tags, _ = tags_of(head.log, entries[~copied])
     removed: dict[str, Any] = {

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.inline import encode_inline
+from crdtcat.chunks.keys import KEY_BOUNDS, key_bounds
 from crdtcat.chunks.segment import ChunkHashes, encode_segment, segment_name
 from crdtcat.chunks.statistics import domain, statistics
 from crdtcat.chunks.type_codes import decode_type
@@ -40,12 +41,14 @@ class MadeChunk:
         fields: what the columns are to the table.
         kind: see `crdtcat.format.kinds`.
         partition: packed partition values, in a partitioned table.
+        key: the table's key columns, by which the rows rise.
     """
 
     rows: pa.Table
     fields: tuple[StoredField, ...]
     kind: int = ROWS
     partition: bytes | None = None
+    key: tuple[str, ...] = ()
 
 
 @dataclass
@@ -130,4 +133,9 @@ def _statistics(chunks: Sequence[MadeChunk]) -> Mapping[str, list[Any]]:
             lists[3][at] = one.nulls
             if lists[0] == code:
                 lists[1][at], lists[2][at] = one.min, one.max
+        if chunk.key:
+            bounds: list[Any] = [_CODES["bytes"], [None] * count, [None] * count, [0] * count]
+            lists = found.setdefault(KEY_BOUNDS, bounds)
+            keys = [chunk.rows.column(name).combine_chunks() for name in chunk.key]
+            lists[1][at], lists[2][at] = key_bounds(keys)
     return found

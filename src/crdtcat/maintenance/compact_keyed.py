@@ -1,0 +1,195 @@
+"""Compaction of keyed tables: chunks whose keys overlap become chunks whose keys do not, and nobody notices.
+
+What is written anew holds, per key and column, the newest cell among the chunks it replaces, with its stamp,
+so a late upsert meets it as it would have met the original. Cells below a delete that was seen are left out:
+the delete itself stays in the log, for those who bring older cells later. Cells that a greater overwrite
+outdated are kept: they still hide older ones.
+
+Small chunks beside each other become one. A group of overlapping chunks is written as one version, and held
+in memory while it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.chunks.read import FooterCache
+from crdtcat.chunks.types import encode_type
+from crdtcat.format.kinds import COPY
+from crdtcat.format.ops import Ops
+from crdtcat.format.row_ids import RowIds
+from crdtcat.format.row_ops import Copy, RowOps, Stamps, no_tags
+from crdtcat.format.schema_code import StoredField
+from crdtcat.head import Head
+from crdtcat.head.columns import Column
+from crdtcat.head.keyed import KeyedRows
+from crdtcat.head.naming import tags_of
+from crdtcat.intervals.runs import Integers
+from crdtcat.log.log import NONE
+from crdtcat.maintenance.compact_plan import Simple, copy_columns
+from crdtcat.scan.execute import Execution
+from crdtcat.scan.merge import ABSENT, Folded
+from crdtcat.scan.merge_plan import Group, MergePlan, plan_merge
+from crdtcat.scan.merge_read import Reading
+from crdtcat.scan.plan import make_plan
+from crdtcat.session import Session
+from crdtcat.writing.made import MadeChunk, stage_made
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was written for one group: chunks before and after, rows before and after, bytes stored."""
+
+    chunks_before: int
+    chunks_after: int
+    rows_before: int
+    rows: int
+    bytes: int
+
+
+def keyed_groups(head: Head, keyed: KeyedRows, *, least: int, target: int) -> Iterator[Group]:
+    """What is worth writing anew, each in one partition: what overlaps, was deleted from, or is small."""
+    simple = Simple(head)
+    plan = plan_merge(head, keyed, np.arange(len(keyed.entries)))
+    for item in plan.items:
+        if isinstance(item, Group):
+            yield from _overlapping(head, item, simple)
+        else:
+            yield from _small(head, plan, item, simple, (least, target))
+
+
+def _overlapping(head: Head, group: Group, simple: Simple) -> Iterator[Group]:
+    beside = tuple(one for one in group.beside if one.deletes >= 0)
+    members: dict[int, list[int]] = {}
+    for place, chunk in enumerate(group.chunks):
+        if simple.is_chunk(chunk):
+            members.setdefault(int(head.log.partition[chunk]), []).append(place)
+    for places in members.values():
+        if len(places) > 1 or beside:
+            chunks, lows = zip(*((group.chunks[at], group.lows[at]) for at in places), strict=True)
+            yield replace(group, chunks=chunks, lows=lows, beside=beside)
+
+
+def _small(
+    head: Head, plan: MergePlan, item: slice, simple: Simple, sizes: tuple[int, int]
+) -> Iterator[Group]:
+    """Neighbours in the order of keys, in one partition, that fit into one chunk."""
+    least, target = sizes
+    log = head.log
+    run: list[int] = []
+    for chunk in plan.chunks[item].tolist():
+        small = int(log.rows[chunk]) < least and simple.is_chunk(chunk)
+        together = int(log.rows[[*run, chunk]].sum()) <= target
+        if run and not (small and together and log.partition[chunk] == log.partition[run[0]]):
+            yield from _joined(run)
+            run = []
+        if small:
+            run.append(chunk)
+    yield from _joined(run)
+
+
+def _joined(run: Sequence[int]) -> Iterator[Group]:
+    if len(run) > 1:
+        yield Group(tuple(run), (None,) * len(run), (), None, None)
+
+
+class KeyedCompactor:
+    """Writes groups anew, a version for each."""
+
+    def __init__(self, session: Session, head: Head, keyed: KeyedRows, target: int) -> None:
+        self._session, self._head, self._keyed, self._target = session, head, keyed, target
+        self._writer = session.upkeep_writer()
+        self._plan = make_plan(head, [column.name for column in copy_columns(head)], None)
+        self._execution = Execution(self._plan, session.store, FooterCache(), verify=session.options.verify)
+
+    def write(self, group: Group) -> Done:
+        """Publish one group. Reads its chunks; 1 or 2 PUTs."""
+        reading = Reading(self._plan)
+        beside = {
+            one.chunk: self._execution.stored(one.chunk, reading.names(one.chunk, only_keys=True))
+            for one in group.beside
+        }
+        chunks = iter(group.chunks)
+
+        def take() -> pa.Table:
+            chunk = next(chunks)
+            return self._execution.stored(chunk, reading.names(chunk))
+
+        parts = list(reading.folded(group, take, beside))
+        wanted = [column for column in self._plan.needed if column.name not in self._head.settings.key]
+        written = list(self._chunks(parts, wanted, group)) if parts else []
+        made = stage_made([chunk for chunk, _ in written], self._session.options.inline_bytes)
+        none = np.empty(0, np.uint32)
+        copies = tuple(
+            Copy(ordinal, RowIds(no_tags(), none, none, none), stamps=stamps)
+            for ordinal, (_, stamps) in enumerate(written)
+        )
+        replaced = np.array(group.chunks, np.int64)
+        log = self._head.log
+        done = RowOps(copies=copies, replaces=tags_of(log, replaced)[0], folded=log.ids[self._folded(group)])
+        body = {**made.body, "x": Ops(rows=done).encode()}
+        self._session.commit("compact", body=body, puts=made.puts, seen=self._head, writer=self._writer)
+        stored = sum(len(put.data) for put in made.puts) + sum(map(len, made.body.get("i") or ()))
+        rows = sum(len(part.row) for part in parts)
+        return Done(len(replaced), len(written), int(log.rows[replaced].sum()), rows, stored)
+
+    def _folded(self, group: Group) -> Integers:
+        """The versions whose effect is in the copies, or was left out of them."""
+        log = self._head.log
+        replaced = np.array(group.chunks, np.int64)
+        born = log.chunk_version[self._keyed.born_in(replaced)]
+        deleters = [one.version for one in group.beside]
+        return np.unique(np.concatenate((born, log.chunk_version[replaced], deleters)).astype(np.int64))
+
+    def _chunks(
+        self, parts: Sequence[Folded], wanted: Sequence[Column], group: Group
+    ) -> Iterator[tuple[MadeChunk, tuple[Stamps, ...]]]:
+        head, key = self._head, self._head.settings.key
+        rows = {name: pa.concat_arrays([part.keys[at] for part in parts]) for at, name in enumerate(key)}
+        stamps = dict.fromkeys(key, np.concatenate([part.row for part in parts]))
+        for at, column in enumerate(wanted):
+            found = np.concatenate([part.columns[at][1] for part in parts])
+            if (found != ABSENT).any():
+                rows[column.name] = pa.concat_arrays([part.columns[at][0] for part in parts])
+                stamps[column.name] = found
+        table = pa.table(rows)
+        partition = int(head.log.partition[group.chunks[0]])
+        packed = None if partition == NONE else head.log.partitions[partition]
+        fields = tuple(_field(head.columns.by_name[name]) for name in rows)
+        pieces = max(1, -(-table.num_rows // self._target))
+        for piece in np.array_split(np.arange(table.num_rows), pieces):
+            part = table.slice(int(piece[0]), len(piece))
+            stamped, kept = self._stamped(part, {name: found[piece] for name, found in stamps.items()})
+            yield MadeChunk(stamped, fields, COPY, packed, key), kept
+
+    def _stamped(self, part: pa.Table, stamps: dict[str, Integers]) -> tuple[pa.Table, tuple[Stamps, ...]]:
+        """The chunk with columns of stamps, one for all fields whose cells have the same ages."""
+        log = self._head.log
+        alike: dict[bytes, list[str]] = {}
+        for name, found in stamps.items():
+            alike.setdefault(found.tobytes(), []).append(name)
+        kept = []
+        for number, names in enumerate(alike.values()):
+            born, numbers = np.unique(np.concatenate(([ABSENT], stamps[names[0]])), return_inverse=True)
+            versions = log.chunk_version[born[1:]]
+            ordinals = tuple((born[1:] - log.chunk_start[versions]).tolist())
+            ids = tuple(log.id_at(version).to_bytes() for version in versions.tolist())
+            title = _title(part.column_names, number)
+            kept.append(Stamps(title, tuple(names), ids, ordinals))
+            narrow = np.uint8 if len(ids) < 256 else np.uint16 if len(ids) < 65_536 else np.uint32
+            part = part.append_column(title, pa.array(numbers[1:].astype(narrow)))
+        return part, tuple(kept)
+
+
+def _title(taken: Sequence[str], number: int) -> str:
+    """A name for a column of stamps that no other column has."""
+    return "~" * (1 + max(len(name) - len(name.lstrip("~")) for name in taken)) + str(number)
+
+
+def _field(column: Column) -> StoredField:
+    (instance,) = column.instances
+    return StoredField(column.name, instance, encode_type(column.type, column.name), column.nullable)
