@@ -16,23 +16,24 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crdtcat.cached import cached_property
+from crdtcat.changes import LogChange
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import newest, newest_by_hint, taken_numbers
-from crdtcat.conflicts import Answer, Overlap, WriteSet, overlaps, write_set
-from crdtcat.conflicts.resolve import Policy, settled
+from crdtcat.conflicts import Overlap
+from crdtcat.conflicts.resolve import Policy
+from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import answers, run
 from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreUnavailable
-from crdtcat.format.version import encode_version
-from crdtcat.log import Log, State
+from crdtcat.format.version import UPKEEP
+from crdtcat.log import Log
 from crdtcat.options import Options
 from crdtcat.protocol import Outcome, Publish, Put, PutIfAbsent, claim_name
-from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent, Verdict
+from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
 from crdtcat.writing.writer import Slot, advice
 
 if TYPE_CHECKING:
@@ -65,54 +66,6 @@ class Chain:
             self.parent, self.known_at = parent, known_at
 
 
-@dataclass(frozen=True, eq=False)
-class LogChange:
-    """A version to be committed under the next number. Implements `crdtcat.protocol.claimer.Change`.
-
-    Attributes:
-        folder: the log's folder.
-        body: the version's keys, without stamp, number and clock.
-        beyond: what its author had seen besides the claims.
-        slot: writer and sequence number.
-        policy: what is to be done about conflicts.
-    """
-
-    folder: str
-    body: Mapping[str, Any]
-    beyond: Mapping[int, int]
-    slot: Slot
-    policy: Policy = field(default_factory=Policy)
-
-    def sealed(self, parent: Parent, hlc: int) -> tuple[VersionId, bytes]:
-        """The file for the number after `parent`."""
-        stamp = {"h": hlc, "w": self.slot.writer, "s": self.slot.seq, "l": self.folder}
-        clock = {"p": None if parent.id is None else parent.id.to_bytes(), "c": dict(self.beyond)}
-        return encode_version({**self.body, **clock, **stamp, "#": parent.number + 1})
-
-    @cached_property
-    def writes(self) -> WriteSet:
-        """What it writes."""
-        _, data = self.sealed(Parent(), 1)
-        return write_set(log_of(self.folder, 1, data), 0)
-
-    def judged(self, number: int, data: bytes) -> Verdict:
-        """Somebody else's claim of a number, from its file."""
-        return self.judged_in(log_of(self.folder, number, data), 0)
-
-    def judged_in(self, log: Log, index: int) -> Verdict:
-        """The same, for a claim that is in a log."""
-        theirs = write_set(log, index)
-        found = [
-            item for item in overlaps(self.writes, theirs) if self.policy.answer(item) is not Answer.BOTH
-        ]
-        return Verdict(theirs.id, tuple(found))
-
-
-def log_of(folder: str, number: int, data: bytes) -> Log:
-    """The log of one claim."""
-    return State(folder).joined([(claim_name(folder, number), data)]).log
-
-
 def commit_claim(
     session: Session, body: Mapping[str, Any], puts: Sequence[Put], seen: Head | None
 ) -> tuple[VersionId, int, int]:
@@ -133,18 +86,20 @@ def commit_claim(
         beyond = {} if seen is None else _beyond(seen, parent)
         policy = Policy.of(session.options.on_conflict)
         change = LogChange(session.folder, body, beyond, slot, policy)
-        return _Committing(session, slot).run(change, parent, known_at)
+        return Committing(session, slot).run(change, parent, known_at)
 
 
-class _Committing:
+class Committing:
     """One commit, from the first try to the last."""
 
     def __init__(self, session: Session, slot: Slot) -> None:
         self.session, self.slot = session, slot
         self.rebases = 0
         self.created_at = -np.inf
+        self.step: Claimer[Any] | None = None
 
     def run(self, change: LogChange, parent: Parent, known_at: float) -> tuple[VersionId, int, int]:
+        """Claim the number after `parent`, or a later one. Raises as `commit_claim` does."""
         session = self.session
         while True:
             if self._is_old(known_at):
@@ -159,13 +114,15 @@ class _Committing:
                 break
             if step.outcome is ClaimOutcome.DONE:  # void: nobody will ever read it, nor its sequence number
                 self.slot = self.slot.renewed()
-                change = LogChange(change.folder, change.body, change.beyond, self.slot, change.policy)
+                change = change.under(self.slot)
             began = elapsed_clock()
             session.refresh()
             change, parent, known_at = self._caught_up(change, parent), newest(session.state.log), began
         self.slot.settle(used=True)
+        self.step = step
         session.clock.observe(step.id.hlc)
-        session.chain.saw(Parent(step.number, step.id), self.created_at)
+        if change.stands:
+            session.chain.saw(Parent(step.number, step.id), self.created_at)
         return step.id, step.number, self.rebases
 
     def _stands(self, step: Claimer[LogChange]) -> bool:
@@ -173,7 +130,9 @@ class _Committing:
         if taken_numbers(self.session) < step.number:
             return True
         self.session.refresh()
-        return _id_of(self.session.state.log, step.number) == step.id
+        name = claim_name(self.session.folder, step.number)
+        prepared = any(file == (name, step.data) for file in self.session.state.pending)
+        return prepared or _id_of(self.session.state.log, step.number) == step.id
 
     def _is_old(self, known_at: float) -> bool:
         return elapsed_clock() - known_at > self.session.options.grace_seconds / 2
@@ -192,12 +151,18 @@ class _Committing:
             if step.outcome is ClaimOutcome.UNKNOWN:
                 raise CommitUnknown(
                     f"{claim_name(session.folder, step.number)}: the store gave no clear answer; the commit "
-                    f"may stand: {advice(change.body.get('k'))}"
+                    f"may stand: {advice(change.key)}"
                 )
             self.slot.settle(used=False)
             if step.outcome is ClaimOutcome.CONFLICT:
                 assert step.found is not None
                 step = step.resumed(self._settled(step.change, step.found.conflicts))
+                continue
+            if step.outcome is ClaimOutcome.UNDECIDED:
+                assert step.found is not None
+                assert step.found.undecided is not None
+                change.decisions[step.found.undecided] = self._decided(step.found.undecided)
+                step = step.resumed()
                 continue
             if step.rebases > session.options.retries:
                 raise CommitContended(
@@ -206,6 +171,17 @@ class _Committing:
                 )
             time.sleep(pause_seconds(step.rebases, session.options))
             step = step.resumed()
+
+    def _decided(self, transaction: int) -> bool:
+        """Whether a transaction that is in the way was committed; after its lease it is aborted."""
+        store, options = self.session.store, self.session.options
+        began, tries = elapsed_clock(), 0
+        while (found := read_decision(store, transaction)) is None:
+            if elapsed_clock() - began >= options.lease_seconds:
+                return decide(store, transaction, committed=False)
+            tries += 1
+            time.sleep(pause_seconds(tries, options))
+        return found
 
     def _stepped(self, step: Claimer[LogChange], known_at: float) -> Claimer[LogChange]:
         """Run a step to its end. What was read too late is not built on: it may be under a used number."""
@@ -216,12 +192,12 @@ class _Committing:
             step = step.take(answers(self.session.store, wants, unclear))
         return step
 
-    def _settled(self, change: LogChange, conflicts: Sequence[Overlap]) -> LogChange:
+    def _settled(self, change: Any, conflicts: Sequence[Overlap]) -> Any:
         """The change as the policy says, or `CommitConflict`."""
-        body = settled(change.body, change.writes, conflicts, change.policy)
-        if body is None:
-            raise CommitConflict(self._message(conflicts), conflicts=tuple(conflicts), change=change.body)
-        return LogChange(change.folder, body, change.beyond, change.slot, change.policy)
+        patched = change.settled(conflicts)
+        if patched is None:
+            raise CommitConflict(self._message(conflicts), conflicts=tuple(conflicts), change=change)
+        return patched
 
     def _message(self, conflicts: Sequence[Overlap]) -> str:
         listed = "\n  ".join(map(str, conflicts[:10]))
@@ -233,7 +209,10 @@ class _Committing:
     def _caught_up(self, change: LogChange, parent: Parent) -> LogChange:
         """Judge every claim above `parent` that the log has."""
         log = self.session.state.log
-        for index in np.flatnonzero(log.number > parent.number).tolist():
+        above = (log.operation != UPKEEP) & ((log.number > 0) | np.asarray(log.transaction.is_valid()))
+        if parent.id is not None:
+            above &= log.ids > np.array([parent.id.to_bytes()], log.ids.dtype)[0]
+        for index in np.flatnonzero(above).tolist():
             found = change.judged_in(log, index)
             if found.conflicts:
                 change = self._settled(change, found.conflicts)

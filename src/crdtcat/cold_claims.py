@@ -15,7 +15,7 @@ from crdtcat.clock import VersionId
 from crdtcat.errors import DataError
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
-from crdtcat.format.version import decode_version
+from crdtcat.format.version import UPKEEP, decode_version
 from crdtcat.log import Log
 from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
 from crdtcat.protocol.claimer import Parent
@@ -29,8 +29,9 @@ def newest(log: Log) -> Parent:
     """The newest claim in a log. O(n)."""
     if not len(log) or not log.number.any():
         return Parent()
-    at = int(np.argmax(log.number))
-    return Parent(int(log.number[at]), log.id_at(at))
+    standing = np.where(log.operation == UPKEEP, 0, log.number)  # an aborted one only takes its number
+    at = int(np.argmax(standing))
+    return Parent(int(log.number.max()), log.id_at(at) if standing[at] else None)
 
 
 def newest_by_hint(session: Session) -> Parent | None:
@@ -52,7 +53,10 @@ def newest_by_hint(session: Session) -> Parent | None:
         return hint
     name = claim_name(folder, numbers[-1])
     (data,) = store.get_many([(name, 0, None)])
-    return None if data is None else Parent(numbers[-1], decode_version(data, name)[0])
+    if data is None:
+        return None
+    id, body = decode_version(data, name)
+    return None if "t" in body else Parent(numbers[-1], id)  # of a transaction: its decision is in the log
 
 
 def listed_after(session: Session, after: str) -> list[str]:

@@ -17,6 +17,7 @@ SEGMENT_BYTES: Final = 2**27  # of Arrow content: one PUT each, and several are 
 RETRIES: Final = 1000  # each lost race is another's commit: with jitter a hundred writers need a few dozen
 BASE_DELAY_SECONDS: Final = 0.01
 MAX_DELAY_SECONDS: Final = 2.0
+LEASE_SECONDS: Final = 30.0  # longer than claiming a few tables takes, even with rebases
 SECONDS_MAX: Final = 1e9  # thirty years stand for never, and stay exact in milliseconds
 
 
@@ -42,6 +43,8 @@ class Options(BaseModel):
         base_delay: seconds it waits at most after the first time; twice as long after each further one.
         max_delay: the most it waits.
         jitter: whether it waits a random part of that, so that writers do not meet again.
+        lease_seconds: CAS mode: how long a commit waits for a transaction that is in its way and not decided,
+            before it decides that it is aborted.
         on_conflict: CAS mode: "fail", "ours", "theirs", or a map from kinds of conflict to these.
     """
 
@@ -64,6 +67,7 @@ class Options(BaseModel):
     base_delay: float = Field(default=BASE_DELAY_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
     max_delay: float = Field(default=MAX_DELAY_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
     jitter: bool = True
+    lease_seconds: float = Field(default=LEASE_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
     on_conflict: str | dict[str, str] | None = None
 
     @model_validator(mode="after")

@@ -328,13 +328,6 @@ def test_transactions_on_branches_and_dropped_tables() -> None:
         catalog.transaction(["nowhere"])
 
 
-def test_cas_tables_are_refused_by_name() -> None:
-    catalog, _ = lake()
-    catalog.create_table("strict", SCHEMA, mode="cas")
-    with pytest.raises(InvalidArgument, match="'strict'"):
-        catalog.transaction(["a", "strict"])
-
-
 def test_segments_that_only_a_transaction_refers_to_are_not_garbage() -> None:
     catalog, url = lake(inline_bytes=0)
     with catalog.transaction() as tx:

@@ -47,6 +47,7 @@ KEYS: Final[Mapping[str, str]] = {
     "i": "inlined rows per chunk: bytes or nil",
     "e": "statistics: map of column to [domain, minima, maxima, null counts]",
     "x": "packed ops: map, see crdtcat.format.ops",
+    "D": "of a claim of a transaction, the folders of all logs it touches",
     "t": "of a transaction, map of log folder to the version files it adds to that log, in order",
 }
 

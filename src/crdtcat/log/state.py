@@ -7,7 +7,7 @@ The protocol's reader and collector see a state through `missing`, `unread`, `jo
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,9 +18,10 @@ from crdtcat.cached import cached_property
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.errors import Corrupt
+from crdtcat.format.decision import decode_decision
 from crdtcat.format.frame import digest
 from crdtcat.format.sections import Array
-from crdtcat.format.version import decode_version, unpack
+from crdtcat.format.version import UPKEEP, decode_version, unpack
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.join import join, join_all
 from crdtcat.log.log import ID, Log, empty_log
@@ -32,8 +33,12 @@ from crdtcat.protocol.names import (
     bundle_rank,
     claim_name,
     claim_number,
+    decided_transaction,
+    decision_name,
     is_bundle,
     is_claim,
+    is_commit,
+    is_decision,
     is_version,
     last,
     version_name,
@@ -51,6 +56,8 @@ class State:
         replaced: names of bundles that those take the place of.
         elsewhere: transactions that do not touch this table.
         needs: what the clocks of the versions say must exist.
+        pending: claims of transactions that are not decided, with their bytes.
+        decided: transactions that are, by writer, and whether they were committed.
     """
 
     folder: str
@@ -59,11 +66,21 @@ class State:
     replaced: frozenset[str] = frozenset()
     elsewhere: frozenset[str] = frozenset()
     needs: VectorClock = field(default_factory=VectorClock)
+    pending: tuple[tuple[str, bytes], ...] = ()
+    decided: tuple[tuple[int, bool], ...] = ()
 
     @cached_property
-    def _identity(self) -> tuple[str, bytes, frozenset[str], frozenset[str], bytes]:
+    def _identity(self) -> tuple[Any, ...]:
         places = np.stack((self.log.place_chunk, self.log.place_segment, self.log.place_group)).tobytes()
-        return self.folder, self.log.id_bytes, self.bundles, self.elsewhere, places
+        return (
+            self.folder,
+            self.log.id_bytes,
+            self.bundles,
+            self.elsewhere,
+            places,
+            self.pending,
+            self.decided,
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, State) and self._identity == other._identity
@@ -73,7 +90,8 @@ class State:
 
     def missing(self, versions: Sequence[str]) -> Sequence[str]:
         """Version files not in the log, and claims of numbers not in the log. O(k log n)."""
-        return _without(self.log, [name for name in versions if name not in self.elsewhere])
+        known = self.elsewhere.union(name for name, _ in self.pending)
+        return _without(self.log, [name for name in versions if name not in known])
 
     def unread(self, bundles: Sequence[str]) -> Sequence[str]:
         """Bundles neither joined nor replaced."""
@@ -95,12 +113,24 @@ class State:
                     _require(needs, bundle.log, name)
                     logs.append(bundle.log)
             log = join_all(logs)
-            taken = set(_without(log, [name for name, _ in files if is_claim(name)]))
-            for name, data in files:
+            decided = dict(self.decided)
+            decided.update(
+                (decided_transaction(name), decode_decision(data, name))
+                for name, data in files
+                if is_decision(name)
+            )
+            commits = [(name, data) for name, data in files if is_commit(name)]
+            commits += [file for file in self.pending if file not in commits]
+            taken = set(_without(log, [name for name, _ in commits if is_claim(name)]))
+            pending = []
+            for name, data in commits:
                 # A number that a bundle has is taken for ever, whatever stands under its name by now.
-                if is_bundle(name) or (is_claim(name) and name not in taken):
+                if is_claim(name) and name not in taken:
                     continue
-                if not self._add_version(builder, name, data):
+                added = self._add_version(builder, name, data, decided)
+                if added is None:
+                    pending.append((name, data))
+                elif not added:
                     elsewhere.add(name)
             fresh = builder.build()
         _require(needs, fresh, self.folder)
@@ -111,20 +141,39 @@ class State:
             frozenset(replaced),
             frozenset(elsewhere),
             VectorClock(needs),
+            tuple(pending),
+            tuple(sorted(decided.items())),
         )
 
-    def _add_version(self, builder: LogBuilder, name: str, data: bytes) -> bool:
+    def _add_version(
+        self, builder: LogBuilder, name: str, data: bytes, decided: Mapping[int, bool]
+    ) -> bool | None:
+        """Take in a commit; false where it is not of this log, `None` where that is not decided."""
         id, body = decode_version(data, name)
+        number = body.get("#", 0)
         if is_claim(name):
-            if body.get("#") != claim_number(name):
-                raise Corrupt(name, f"holds claim {body.get('#')}: the file was renamed or its name damaged")
+            if number != claim_number(name):
+                raise Corrupt(name, f"holds claim {number}: the file was renamed or its name damaged")
         elif last(name) != f"{id}.v":
             raise Corrupt(name, f"holds version {id}: the file was renamed or its name damaged")
-        parts = body.get("t")
-        if parts is None:
+        if "t" not in body:
             builder.add(id, body, name)
             return True
-        return add_parts(builder, id, parts, self.folder, name)
+        if not is_claim(name):
+            return add_parts(builder, id, body, self.folder, name)
+        if id.writer not in decided:
+            return None
+        if not decided[id.writer]:  # the number is taken, and nothing else
+            builder.add(id, {"l": self.folder, "o": UPKEEP, "#": number}, name)
+            return True
+        return add_parts(builder, id, body, self.folder, name, number=number)
+
+    def undecided(self) -> Sequence[str]:
+        """Names of the decisions that claims of transactions wait for."""
+        return [
+            decision_name(writer)
+            for writer in dict.fromkeys(decode_version(data, name)[0].writer for name, data in self.pending)
+        ]
 
     def gaps(self) -> frozenset[tuple[int, int]]:
         """Versions that must exist, by their writers' counts and the clocks of others, and are not here."""

@@ -41,27 +41,34 @@ class Found:
         return self.versions == self.expected
 
 
-def add_parts(builder: LogBuilder, id: VersionId, parts: Mapping[str, Any], folder: str, name: str) -> bool:
+def add_parts(
+    builder: LogBuilder, id: VersionId, body: Mapping[str, Any], folder: str, name: str, *, number: int = 0
+) -> bool:
     """Take in what a transaction adds to one log; false where that is nothing.
+
+    In CAS mode the last version of it has the claim's number, and the claim holds nothing for other logs.
 
     Raises:
         Corrupt: a part that is no version file, or not this transaction's.
     """
+    parts = body["t"]
     if not isinstance(parts, dict) or not all(isinstance(part, list) for part in parts.values()):
         raise Corrupt(name, "the parts of a transaction are lists of version files by folder")
     mine = parts.get(folder)
     if not mine:
         return False
-    blob = pack([len(mine), sorted(parts)])
+    blob = pack([len(mine), sorted(body.get("D") or parts)])
     for at, data in enumerate(mine):
         try:
             held = as_bytes(data)
         except TypeError as error:
             raise Corrupt(name, f"part {at} for {folder} is no version file") from error
-        part, body = decode_version(held, f"{name}, part {at} for {folder}")
+        part, version = decode_version(held, f"{name}, part {at} for {folder}")
         if part.writer != id.writer:
             raise Corrupt(name, f"part {at} for {folder} is of another writer")
-        builder.add(part, body, name, transaction=blob)
+        if number and at == len(mine) - 1:
+            version["#"] = number
+        builder.add(part, version, name, transaction=blob)
     return True
 
 

@@ -20,6 +20,7 @@ from typing import Final
 
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import write_hint
+from crdtcat.decisions import with_decisions
 from crdtcat.drive import store_now_ms
 from crdtcat.log import State, Summary
 from crdtcat.log.state import ids_of
@@ -84,7 +85,9 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
     if not files:
         return CheckpointResult(seconds=time.monotonic() - began)
     taken = [name for name, _ in files if is_bundle(name)]
-    state = State(session.folder).joined(files)
+    state = with_decisions(session.store, State(session.folder).joined(files))
+    if state.pending:  # the newest claim is of a transaction that is not decided: next time
+        return CheckpointResult(seconds=time.monotonic() - began)
     known = {item.name for item in listed}
     gone = {name for bundle in taken for name in (bundle, *live[bundle].replaces)}
     result = publish_bundle(session, state.log, gone & known, taken)

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from crdtcat.decisions import with_decisions
 from crdtcat.errors import Corrupt, CrdtcatError, DataError, InvalidArgument
 from crdtcat.format.refs import decode_branch_start, start_name
 from crdtcat.format.sealed_json import seal_json, unseal_json
@@ -127,6 +128,7 @@ def _read_files(session: Session, check: LogCheck, tell: Tell) -> dict[str, Data
             check.bytes += sum(len(data) for _, data in files)
             total = len(done) + sum(item.name not in done for item in todo)
             tell(Progress(what, len(done), total, "log files", check.bytes, len(damaged)))
+        check.state = with_decisions(session.store, check.state)
         now = check.state.gaps()
         if not vanished and now == gaps:  # seen twice, or none: not a version that came in between
             break

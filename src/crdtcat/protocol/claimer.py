@@ -63,11 +63,13 @@ class Verdict(NamedTuple):
         id: the version there.
         conflicts: what it and the change both touched; empty: nothing.
         undecided: the transaction that holds the number, if it is not decided.
+        void: the number is taken by one that was aborted: nothing of it is there to follow.
     """
 
     id: VersionId
     conflicts: tuple[Any, ...] = ()
-    undecided: str | None = None
+    undecided: int | None = None
+    void: bool = False
 
 
 class Change(Protocol):
@@ -183,7 +185,8 @@ class Claimer(Generic[C]):
 
     def _moved_past(self, found: Verdict | None) -> Claimer[C]:
         assert found is not None
-        parent, hlc = Parent(self.number, found.id), max(self.hlc, found.id.hlc + 1)
+        parent = Parent(self.number, self.parent.id if found.void else found.id)
+        hlc = max(self.hlc, found.id.hlc + 1)
         lost = self.taken or self.unclear  # as opposed to having looked ahead
         rebases = self.rebases + lost
         id, data = self.change.sealed(parent, hlc)

@@ -15,6 +15,7 @@ from crdtcat.clock import VersionId
 
 TRANSACTIONS: Final = "transactions/"
 _BUNDLE = re.compile(r"z([0-9]{8})-[0-9a-f]{32}(?:-([0-9]{16}))?\.b")
+_DECISION = re.compile(r"[0-9a-f]{16}\.decision")
 _CLAIM = re.compile(r"[0-9]{16}\.c")
 _VERSION = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{8}-[0-9a-f]{32}\.v")
 
@@ -38,6 +39,21 @@ def claim_name(folder: str, number: int) -> str:
 def hint_name(folder: str) -> str:
     """The name of the hint: a claim that was there once, to begin a cold search at. Advice, never proof."""
     return f"{folder}hint"
+
+
+def decision_name(transaction: int) -> str:
+    """The name of the decision about a transaction over tables in CAS mode."""
+    return f"{TRANSACTIONS}{transaction:016x}.decision"
+
+
+def is_decision(name: str) -> bool:
+    """Whether a name is a decision's."""
+    return _DECISION.fullmatch(last(name)) is not None
+
+
+def decided_transaction(name: str) -> int:
+    """The transaction that a decision is about."""
+    return int(last(name)[:16], 16)
 
 
 def mark_name(folder: str) -> str:

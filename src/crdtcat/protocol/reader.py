@@ -21,6 +21,9 @@ Three things send it back to listing, each bounded by `passes`:
 - claims fetched later than that: their numbers may have been collected since they were listed, and their
   names may hold something else, that nobody may read.
 
+Claims of a transaction count once it was committed, so its decision is fetched, too; one that is not decided
+is left out, and asked for again next time.
+
 Bundles are fetched from the highest rank down, because a bundle names those it replaces: what is replaced is
 never fetched.
 """
@@ -32,7 +35,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from crdtcat.errors import Corrupt, StoreUnavailable
-from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_bundle, is_claim, is_commit, mark_name
+from crdtcat.protocol.names import (
+    TRANSACTIONS,
+    bundle_rank,
+    is_bundle,
+    is_claim,
+    is_commit,
+    is_decision,
+    mark_name,
+)
 from crdtcat.protocol.requests import Answer, Get, Got, Listed, ListPage, Object, Request
 
 PASSES_MAX: Final = 16  # a collector would have to outrun every one of them
@@ -53,6 +64,10 @@ class Readable(Protocol):
 
     def joined(self, files: Sequence[tuple[str, bytes]]) -> Self:
         """The state with these files in it."""
+        ...
+
+    def undecided(self) -> Sequence[str]:
+        """Names of decisions that it would have to know to take in what it was given."""
         ...
 
     def gaps(self) -> frozenset[tuple[int, int]]:
@@ -80,6 +95,7 @@ class Reader(Generic[S]):
         gaps: what was missing at the end of the previous pass.
         passes: passes begun.
         fetching: names asked for now.
+        asked: decisions that were asked for in this pass.
         pending: version files to be asked for after those.
     """
 
@@ -96,6 +112,7 @@ class Reader(Generic[S]):
     gaps: frozenset[tuple[int, int]] = field(default_factory=frozenset)
     passes: int = 1
     fetching: tuple[str, ...] = ()
+    asked: frozenset[str] = frozenset()
     pending: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -124,6 +141,8 @@ class Reader(Generic[S]):
         vanished = False
         for name, answer in zip(self.fetching, answers, strict=True):
             assert isinstance(answer, Got)
+            if answer.data is None and is_decision(name):
+                continue  # not decided: what it is about does not count yet
             if answer.data is None or (is_claim(name) and self._is_late(answer.now_ms)):
                 vanished = True
             else:
@@ -159,6 +178,9 @@ class Reader(Generic[S]):
         versions = self.state.missing([name for name in names if is_commit(name)])
         if versions:
             return replace(self, pending=tuple(versions))._more()
+        decisions = tuple(name for name in self.state.undecided() if name not in self.asked)
+        if decisions:
+            return replace(self, fetching=decisions, asked=self.asked.union(decisions))
         gaps = self.state.gaps()
         if not gaps:
             return self
@@ -186,6 +208,7 @@ class Reader(Generic[S]):
             after="",
             began_ms=None,
             fetching=(),
+            asked=frozenset(),
             pending=(),
             passes=self.passes + 1,
         )

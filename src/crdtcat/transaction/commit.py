@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 
 from crdtcat.drive import run
 from crdtcat.errors import StoreUnavailable
@@ -45,9 +46,10 @@ def commit_merged(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]
     for session in sessions:
         session.base.marked = True
     publish_version(Put(f"{TRANSACTIONS}{id}.v", data), None, store)
-    return [tuple(_version(part) for part in parts[session.folder]) for session in sessions]
+    return [tuple(committed_version(part) for part in parts[session.folder]) for session in sessions]
 
 
-def _version(part: StagedVersion) -> Version:
+def committed_version(part: StagedVersion, *, rebases: int = 0, number: int = 0) -> Version:
+    """A version of a transaction as its author sees it."""
     _, body = decode_version(part.data, str(part.id))
-    return version_of(part.id, OPERATIONS[body["o"]], body)
+    return replace(version_of(part.id, OPERATIONS[body["o"]], body), rebases=rebases, number=number)

@@ -2,7 +2,8 @@
 
 In merge mode a commit is one PUT: a file under `transactions/` that holds the versions of all tables. Before
 it, once in the life of a table, a mark is stored in its folder, so that readers look there. Nobody is waited
-for and nothing can conflict: what met is merged, and listed, as always.
+for and nothing can conflict: what met is merged, and listed, as always. In CAS mode it is one claim in each
+table and one decision: all of them count, or none.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from crdtcat.incarnations import MAIN
 from crdtcat.locks import ForkSafeLock
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.commit import commit_merged
+from crdtcat.transaction.commit_cas import commit_cas
 from crdtcat.transaction.pinning import pin
 from crdtcat.transaction.table import StagedTable
 from crdtcat.writing.restamp import StagedVersion
@@ -76,7 +78,7 @@ class Transaction:
     def table(self, name: str, branch: str = MAIN) -> StagedTable:
         """A handle on a table inside this transaction; pinned the first time, which costs a refresh.
 
-        Raises `NotFound`, and `InvalidArgument` for a table in CAS mode.
+        Raises `NotFound`, and `InvalidArgument` where tables of both modes would be in one transaction.
         """
         self._check_open()
         with self._lock():
@@ -86,8 +88,11 @@ class Transaction:
 
     def _pinned(self, name: str, branch: str) -> StagedSession:
         base = self._catalog.table(name, branch)._session
-        if base.settings.mode != "merge":
-            raise InvalidArgument(f"table {name!r} is in CAS mode: transactions are for tables in merge mode")
+        modes = {table._session.settings.mode for table in self._all()} - {base.settings.mode}
+        if modes:
+            raise InvalidArgument(
+                f"table {name!r} is in {base.settings.mode} mode, and others of this transaction are not"
+            )
         snapshot, staged, inherited = self._waiting.pop((name, branch), (None, [], 0))
         if snapshot is None:
             pinned = pin(base, {table._session.folder: table._session.pinned for table in self._all()})
@@ -194,12 +199,14 @@ class Transaction:
         Raises:
             StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible; commit again, or abort.
             CommitUnknown: the store gave no clear answer.
+            CommitConflict, CommitContended: tables in CAS mode: see `crdtcat.transaction.commit_cas`.
         """
         if self.status != "open":
             raise InvalidArgument(f"this transaction is {self.status}: begin another")
         sessions = [table._session for table in self._all() if table._session.staged]
         if sessions:
-            committed = commit_merged(sessions)
+            cas = sessions[0].settings.mode == "cas"
+            committed = commit_cas(sessions) if cas else commit_merged(sessions)
             self.versions = {
                 session.table: versions for session, versions in zip(sessions, committed, strict=True)
             }

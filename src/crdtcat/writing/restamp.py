@@ -25,7 +25,12 @@ class StagedVersion:
 
 
 def restamped(
-    staged: Iterable[StagedVersion], writer: int, hlc: int, extra: Mapping[str, Any] | None = None
+    staged: Iterable[StagedVersion],
+    writer: int,
+    hlc: int,
+    *,
+    follow: bool = False,
+    parent: bytes | None = None,
 ) -> list[StagedVersion]:
     """The versions of one log, in order, under one writer, with stamps from `hlc` on.
 
@@ -33,7 +38,8 @@ def restamped(
         staged: the versions.
         writer: who commits them.
         hlc: the stamp of the first.
-        extra: keys that all of them get.
+        follow: whether each has seen the one before it, and the first `parent`, as in CAS mode.
+        parent: id of the version that the first follows.
     """
     old = list(staged)
     strangers = {item.id.writer for item in old}
@@ -41,12 +47,14 @@ def restamped(
     made: list[StagedVersion] = []
     for at, item in enumerate(old):
         _, body = decode_version(item.data, str(item.id))
-        body |= {"h": hlc + at, "w": writer, "s": at + 1, **(extra or {})}
+        body |= {"h": hlc + at, "w": writer, "s": at + 1}
         for key in ("p", "x", "f"):
             if key in body:
                 body[key] = _renamed(body[key], names)
         if "c" in body:
             body["c"] = {who: seq for who, seq in body["c"].items() if who not in strangers}
+        if follow:
+            body |= {"p": made[-1].id.to_bytes() if made else parent, "c": body.get("c") or {}}
         id, data = encode_version(body)
         names[item.id.to_bytes()] = id.to_bytes()
         made.append(StagedVersion(id, data))

@@ -1,0 +1,101 @@
+"""A version on its way into a table in CAS mode: its file for any number, and what others mean for it.
+
+Implements `crdtcat.protocol.claimer.Change`: pure values and pure judgement; whoever drives the claimer does
+the waiting and the storing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from crdtcat.cached import cached_property
+from crdtcat.clock import VersionId
+from crdtcat.conflicts import Answer, Overlap, WriteSet, overlaps, write_set
+from crdtcat.conflicts.resolve import Policy, settled
+from crdtcat.format.version import decode_version, encode_version
+from crdtcat.log import Log, State
+from crdtcat.protocol import claim_name
+from crdtcat.protocol.claimer import Parent, Verdict
+from crdtcat.writing.writer import Slot
+
+
+@dataclass(frozen=True, eq=False)
+class LogChange:
+    """A version to be committed under the next number. Implements `crdtcat.protocol.claimer.Change`.
+
+    Attributes:
+        folder: the log's folder.
+        body: the version's keys, without stamp, number and clock.
+        beyond: what its author had seen besides the claims.
+        slot: writer and sequence number.
+        policy: what is to be done about conflicts.
+        stands: whether it counts as soon as its claim is there.
+        decisions: what is known of transactions in the way.
+    """
+
+    folder: str
+    body: Mapping[str, Any]
+    beyond: Mapping[int, int]
+    slot: Slot
+    policy: Policy = field(default_factory=Policy)
+    stands: ClassVar[bool] = True
+    decisions: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str | None:
+        """Its idempotency key."""
+        return self.body.get("k")
+
+    def under(self, slot: Slot) -> LogChange:
+        """The same change by another writer."""
+        return replace(self, slot=slot)
+
+    def settled(self, conflicts: Sequence[Overlap]) -> LogChange | None:
+        """The change as the policy says, or `None` where it says to fail."""
+        body = settled(self.body, self.writes[0], conflicts, self.policy)
+        return None if body is None else replace(self, body=body)
+
+    def sealed(self, parent: Parent, hlc: int) -> tuple[VersionId, bytes]:
+        """The file for the number after `parent`."""
+        stamp = {"h": hlc, "w": self.slot.writer, "s": self.slot.seq, "l": self.folder}
+        clock = {"p": None if parent.id is None else parent.id.to_bytes(), "c": dict(self.beyond)}
+        return encode_version({**self.body, **clock, **stamp, "#": parent.number + 1})
+
+    @cached_property
+    def writes(self) -> tuple[WriteSet, ...]:
+        """What it writes."""
+        _, data = self.sealed(Parent(), 1)
+        return (write_set(log_of(self.folder, 1, data), 0),)
+
+    def judged(self, number: int, data: bytes) -> Verdict:
+        """Somebody else's claim of a number, from its file."""
+        return judged(self, number, data)
+
+    def judged_in(self, log: Log, index: int) -> Verdict:
+        """The same, for a version that is in a log."""
+        theirs = write_set(log, index)
+        found = (item for mine in self.writes for item in overlaps(mine, theirs))
+        return Verdict(
+            theirs.id, tuple(item for item in found if self.policy.answer(item) is not Answer.BOTH)
+        )
+
+
+def judged(change: LogChange, number: int, data: bytes) -> Verdict:
+    """What a claim's file means for a change: one version, or those of a transaction, decided or not."""
+    id, body = decode_version(data, str(number))
+    if "t" in body:
+        if id.writer not in change.decisions:
+            return Verdict(id, undecided=id.writer)
+        if not change.decisions[id.writer]:
+            return Verdict(id, void=True)
+    name = claim_name(change.folder, number)
+    log = State(change.folder, decided=tuple(change.decisions.items())).joined([(name, data)]).log
+    verdicts = [change.judged_in(log, at) for at in range(len(log))]
+    return Verdict(verdicts[-1].id, tuple(item for verdict in verdicts for item in verdict.conflicts))
+
+
+def log_of(folder: str, number: int, data: bytes) -> Log:
+    """The log of one claim."""
+    return State(folder).joined([(claim_name(folder, number), data)]).log

@@ -1,0 +1,148 @@
+"""Committing a transaction over tables in CAS mode: a prepared claim in each, then one decision.
+
+Tables are claimed in the order of their folders, so that two transactions meet in the first they share. A
+prepared claim holds its number and counts for nothing: readers leave it out, and writers who find it wait, at
+most for a lease, and then decide it aborted. Once all are prepared the decision is created. Whoever dies
+before that leaves claims that the next writer aborts; whoever dies after it has committed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from crdtcat.cached import cached_property
+from crdtcat.changes import LogChange
+from crdtcat.claiming import Committing
+from crdtcat.clock import VersionId
+from crdtcat.cold_claims import newest
+from crdtcat.conflicts import Overlap, WriteSet, write_set
+from crdtcat.conflicts.resolve import Policy
+from crdtcat.decisions import decide
+from crdtcat.errors import CommitContended, CommitUnknown, StoreError, StoreUnavailable
+from crdtcat.format.version import OPERATIONS, decode_version, encode_version
+from crdtcat.head import Version
+from crdtcat.log.build import LogBuilder
+from crdtcat.protocol.claimer import Parent
+from crdtcat.staged import StagedSession
+from crdtcat.transaction.commit import committed_version
+from crdtcat.writing.restamp import StagedVersion, restamped
+from crdtcat.writing.writer import Slot, Writer, check_clock
+
+
+@dataclass(frozen=True, eq=False)
+class TransactionChange(LogChange):
+    """What a transaction commits to one table: several versions under one number.
+
+    Attributes:
+        staged: the versions.
+        folders: all logs it touches.
+    """
+
+    staged: tuple[StagedVersion, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    stands: ClassVar[bool] = False  # not before it is decided
+
+    def under(self, slot: Slot) -> TransactionChange:  # noqa: ARG002 (a void claim is read by nobody)
+        """The same: a transaction has one writer."""
+        return self
+
+    def settled(self, conflicts: Sequence[Overlap]) -> LogChange | None:  # noqa: ARG002
+        """A transaction fails as a whole."""
+        return None
+
+    def parts(self, parent: Parent, hlc: int) -> list[StagedVersion]:
+        """Its versions, stamped to follow `parent`."""
+        before = None if parent.id is None else parent.id.to_bytes()
+        return restamped(self.staged, self.slot.writer, hlc, follow=True, parent=before)
+
+    def sealed(self, parent: Parent, hlc: int) -> tuple[VersionId, bytes]:
+        """The prepared claim of the number after `parent`."""
+        made = self.parts(parent, hlc)
+        return encode_version(
+            {
+                "h": hlc + len(made),
+                "w": self.slot.writer,
+                "s": 1,
+                "l": self.folder,
+                "#": parent.number + 1,
+                "o": OPERATIONS.index("transaction"),
+                "D": list(self.folders),
+                "t": {self.folder: [part.data for part in made]},
+            }
+        )
+
+    @cached_property
+    def writes(self) -> tuple[WriteSet, ...]:
+        """What each of its versions writes."""
+        builder = LogBuilder(self.folder)
+        for item in self.parts(Parent(), 1):
+            builder.add(item.id, decode_version(item.data, str(item.id))[1], str(item.id))
+        log = builder.build()
+        return tuple(write_set(log, index) for index in range(len(log)))
+
+
+def commit_cas(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]]:
+    """Commit what is staged, in all logs at once. One PUT for each table, and one for the decision.
+
+    Raises:
+        CommitConflict: a commit that came between touched the same; nothing was committed.
+        CommitContended: others were faster too often, or waited longer than the lease and aborted it.
+        CommitUnknown: the store gave no clear answer.
+        StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible.
+    """
+    store, options = sessions[0].store, sessions[0].options
+    check_clock(store, options.max_clock_skew_seconds * 1000)
+    slot = Slot(Writer("", sessions[0].clock, 0))
+    slot.writer = secrets.randbits(64)
+    folders = tuple(sorted(session.folder for session in sessions))
+    done: dict[str, Committing] = {}
+    try:
+        for session in sorted(sessions, key=lambda session: session.folder):
+            session.base.require_not_dropped()
+            change = TransactionChange(
+                session.folder, {}, {}, slot, Policy.of(options.on_conflict),
+                staged=tuple(session.staged), folders=folders,
+            )  # fmt: skip
+            parent, chain = newest(session.pinned), session.base.chain
+            known_at = chain.known_at if chain.parent == parent else -np.inf
+            done[session.folder] = Committing(session.base, slot)
+            done[session.folder].run(change, parent, known_at)
+    except BaseException:
+        with suppress(StoreError):  # then the lease will do it
+            decide(store, slot.writer, committed=False)
+        raise
+    _decide(sessions, slot.writer)
+    return [_versions(session, done[session.folder]) for session in sessions]
+
+
+def _decide(sessions: Sequence[StagedSession], writer: int) -> None:
+    try:
+        committed = decide(sessions[0].store, writer, committed=True)
+    except StoreUnavailable as error:
+        raise CommitUnknown(
+            f"transaction {writer:016x}: the store gave no clear answer to its decision; it may stand: look "
+            "for it in history() before you repeat it"
+        ) from error
+    if not committed:
+        raise CommitContended(
+            f"transaction {writer:016x}: somebody waited longer than lease_seconds for it and aborted it; "
+            "nothing was committed: repeat it, or allow a longer lease"
+        )
+
+
+def _versions(session: StagedSession, work: Committing) -> tuple[Version, ...]:
+    step = work.step
+    assert step is not None
+    _, body = decode_version(step.data, str(step.id))
+    parts = [StagedVersion(decode_version(data, "")[0], data) for data in body["t"][session.folder]]
+    session.base.clock.observe(step.id.hlc)
+    session.base.chain.saw(Parent(step.number, parts[-1].id), work.created_at)
+    made = [committed_version(part, rebases=work.rebases) for part in parts]
+    return (*made[:-1], committed_version(parts[-1], rebases=work.rebases, number=step.number))
