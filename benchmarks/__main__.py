@@ -24,6 +24,7 @@ SUITES = (
     "heads",
     "reads",
     "spark",
+    "chunks",
 )
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 

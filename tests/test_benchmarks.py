@@ -23,6 +23,7 @@ from benchmarks.plots import Plot
 from benchmarks.report import Results, Table, save
 from benchmarks.rows import batch, found, wide
 from benchmarks.suites import (
+    chunks,
     commits,
     compaction,
     conflicts,
@@ -40,6 +41,7 @@ from crdtcat.log import encode_bundle
 
 TINY = Job("tiny", ("raw", "crdtcat"))
 RUNS = {
+    "chunks": chunks.run,
     "commits": commits.run,
     "compaction": compaction.run,
     "conflicts": conflicts.run,
@@ -103,6 +105,24 @@ def test_nothing_is_lost_beside_compactors() -> None:
     assert column(append, "acknowledged writes lost") == [0]
     assert column(append, "failed beside") == [0]
     assert all(int(str(count)) > 0 for count in column(append, "upkeep runs"))
+
+
+def test_chunks_are_found_again_as_theory_says() -> None:
+    reuse, ingest, compare = chunks.run(TINY).tables
+    for measured, theory in (
+        ("fixed rows, run at a boundary", "theory, fixed"),
+        ("by content, run anywhere", "theory, by content"),
+    ):
+        pairs = zip(column(reuse, measured), column(reuse, theory), strict=True)
+        assert all(abs(float(str(one)) - float(str(other))) < 3 for one, other in pairs)
+    assert len(ingest.rows) == 2
+    assert [round(float(str(share)), 2) for share in column(compare, "rows sent / all")] == [
+        0.05,
+        0.05,
+        0.03,
+        0.0,
+    ]
+    assert column(compare, "rows deleted") == [0, 0, 0, 12_000]
 
 
 def test_storage_counts_bytes_of_versions_that_read_back() -> None:

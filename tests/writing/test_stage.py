@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
 from crdtcat.chunks.hashing import hash_table
+from crdtcat.chunks.segment import encode_segment
+from crdtcat.chunks.statistics import statistics
 from crdtcat.errors import StoreUnavailable
 from crdtcat.store.memory import MemoryStore
 from crdtcat.writing import stage
+from crdtcat.writing.prepared import Piece, prepare
 from tests.catalog.lakes import another, lake, objects
 
 SIZES = {"chunk_rows_min": 64, "chunk_rows_target": 256, "chunk_rows_max": 512}
@@ -169,3 +174,26 @@ def test_a_segment_that_cannot_be_stored_fails_the_commit(allowed: int) -> None:
     with pytest.raises(StoreUnavailable, match="no more"):
         table.append(numbers(0, 200_000))
     assert len(another(catalog).table("t").history()) == 0
+
+
+TEXTS = st.text(max_size=80) | st.text("ab\uffff", min_size=60, max_size=70)
+
+
+@given(st.lists(st.none() | TEXTS, min_size=1, max_size=8), st.lists(st.none() | st.binary(max_size=80)))
+def test_bounds_of_texts_are_those_that_parquet_found(
+    texts: list[str | None], data: list[bytes | None]
+) -> None:
+    rows = pa.table(
+        {
+            "text": pa.array(texts, pa.string()),
+            "coded": pa.array(texts, pa.string()).dictionary_encode(),
+            "data": pa.array((data * len(texts) or [None] * len(texts))[: len(texts)], pa.binary()),
+        }
+    )
+    chunk = prepare(Piece(None, rows))
+    segment = encode_segment([chunk.table])
+    assert chunk.settled(segment.bounds[0]).statistics == chunk.settled({}).statistics
+    direct = [statistics(column) for column in rows.columns]
+    assert [found for _, _, found in chunk.settled({}).statistics] == direct
+    valued = [name for name in rows.column_names if rows[name].null_count < rows.num_rows]
+    assert set(segment.bounds[0]) == set(valued)

@@ -12,7 +12,7 @@ No I/O here: the caller puts `Segment.data` under a name of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -80,6 +80,8 @@ class Segment:
         rows: of each row group.
         chunk_bytes: of each row group, in Arrow's plain layout.
         encoded_bytes: of each row group, as stored.
+        bounds: of each row group the least and greatest value of text and binary columns, as far as Parquet's
+            writer found them.
     """
 
     data: memoryview
@@ -89,6 +91,7 @@ class Segment:
     rows: tuple[int, ...]
     chunk_bytes: tuple[int, ...]
     encoded_bytes: tuple[int, ...]
+    bounds: tuple[Mapping[str, tuple[bytes, bytes]], ...]
 
     @property
     def size(self) -> int:
@@ -147,6 +150,7 @@ def encode_segment(chunks: Sequence[pa.Table], hashes: Sequence[ChunkHashes] | N
         rows=tuple(rows),
         chunk_bytes=tuple(chunk.nbytes for chunk in chunks),
         encoded_bytes=tuple(sum(place.stop - place.start for place in group) for group in places),
+        bounds=tuple(_bounds(metadata.row_group(group), schema) for group in range(len(chunks))),
     )
 
 
@@ -200,6 +204,17 @@ def _places(
             yield ColumnPlace(start, stop, content, blake3(data[start:stop]).digest())
 
     return [list(of_group(group)) for group in range(len(hashes))]
+
+
+def _bounds(row_group: Any, schema: pa.Schema) -> dict[str, tuple[bytes, bytes]]:
+    """Parquet orders texts and binaries as bytes, which is the order of our statistics too."""
+    found = {}
+    for field, leaves in zip(schema, leaf_ranges(schema), strict=True):
+        if field.type in (pa.string(), pa.binary()):
+            known = row_group.column(leaves[0]).statistics
+            if known is not None and known.has_min_max:
+                found[field.name] = (known.min_raw, known.max_raw)
+    return found
 
 
 def _bytes_of(leaf: Any) -> tuple[int, int]:

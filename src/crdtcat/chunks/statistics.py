@@ -104,6 +104,11 @@ def statistics(array: pa.Array | pa.ChunkedArray) -> ColumnStatistics:
     return ColumnStatistics(least, greatest, nulls)
 
 
+def bytes_statistics(least: bytes, greatest: bytes, nulls: int) -> ColumnStatistics:
+    """Statistics of a text or binary column whose bounds are known already."""
+    return ColumnStatistics(least[:STATISTICS_BYTES_MAX], _cut_up(greatest), nulls)
+
+
 def merge_statistics(parts: Iterable[tuple[ColumnStatistics, int]]) -> ColumnStatistics:
     """Statistics of several runs of rows together, from those of each with its number of rows.
 

@@ -5,15 +5,15 @@ Pure, and safe to run in threads: nearly all of it is outside the interpreter lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.keys import KEY_BOUNDS, key_bounds
-from crdtcat.chunks.statistics import ColumnStatistics, domain, statistics
+from crdtcat.chunks.statistics import ColumnStatistics, bytes_statistics, domain, statistics
 from crdtcat.chunks.storage_types import to_storage
 from crdtcat.log.statistics import DOMAINS
 
@@ -46,7 +46,8 @@ class Prepared:
         nbytes: of Arrow content.
         hash: the chunk's hash.
         column_hashes: of its columns, in order.
-        statistics: for each column its name, the code of its domain, and what is known of its values.
+        statistics: for each column its name, the code of its domain, and what is known of its values; None
+            for texts and binaries until `settled`, since Parquet's writer finds their bounds on its way.
     """
 
     partition: bytes | None
@@ -55,11 +56,21 @@ class Prepared:
     nbytes: int
     hash: bytes
     column_hashes: Sequence[bytes]
-    statistics: tuple[tuple[str, str, Any], ...]
+    statistics: tuple[tuple[str, str, ColumnStatistics | None], ...]
 
-    def without_rows(self) -> Prepared:
-        """All that is left to know once the rows are stored."""
-        return replace(self, table=self.table.schema.empty_table())
+    def settled(self, bounds: Mapping[str, tuple[bytes, bytes]]) -> Prepared:
+        """All there is to say once the rows are stored, without the rows; missing bounds are looked for."""
+
+        def known(name: str, found: ColumnStatistics | None) -> ColumnStatistics:
+            if found is not None:
+                return found
+            column = self.table.column(name)
+            return (
+                bytes_statistics(*bounds[name], column.null_count) if name in bounds else statistics(column)
+            )
+
+        every = tuple((name, code, known(name, found)) for name, code, found in self.statistics)
+        return replace(self, table=self.table.schema.empty_table(), statistics=every)
 
 
 def prepare(piece: Piece) -> Prepared:
@@ -69,9 +80,10 @@ def prepare(piece: Piece) -> Prepared:
     table = pa.Table.from_arrays(arrays, names=names)
     hash, column_hashes = hash_table(table)
 
-    def known() -> Iterator[tuple[str, str, Any]]:
-        for name, column in zip(names, columns, strict=True):
-            yield name, _CODES[domain(column.type)], statistics(column)
+    def known() -> Iterator[tuple[str, str, ColumnStatistics | None]]:
+        for name, column, array in zip(names, columns, arrays, strict=True):
+            later = array.type in (pa.string(), pa.binary())
+            yield name, _CODES[domain(column.type)], None if later else statistics(column)
         if piece.key and table.num_rows:
             low, high = key_bounds([arrays[names.index(name)] for name in piece.key])
             yield KEY_BOUNDS, _CODES["bytes"], ColumnStatistics(low, high, 0)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from threading import Lock
@@ -195,6 +195,7 @@ class Stager:
     def _store(self, chunks: list[Prepared], *, put: Callable[[Put], object]) -> list[Prepared]:
         """Encode and put the chunks that lie nowhere yet. Gives all of them back, without their rows."""
         fresh = [chunk for chunk in chunks if self._claim(chunk.hash)]
+        bounds: dict[int, Mapping[str, tuple[bytes, bytes]]] = {}
         if fresh:
             segment = encode_segment(
                 [chunk.table for chunk in fresh], [(chunk.hash, chunk.column_hashes) for chunk in fresh]
@@ -205,7 +206,8 @@ class Stager:
             stored = StoredSegment(title, segment.size, segment.digest, segment.footer_length)
             for group, chunk in enumerate(fresh):
                 self._places[chunk.hash] = Place(stored, group)
-        return [chunk.without_rows() for chunk in chunks]
+                bounds[id(chunk)] = segment.bounds[group]
+        return [chunk.settled(bounds.get(id(chunk), {})) for chunk in chunks]
 
     def _claim(self, hash: bytes) -> bool:
         """Whether a chunk has to be stored, and by the caller."""
@@ -229,7 +231,7 @@ class Stager:
             if held > limit:
                 self._places.clear()
                 return False
-        self._take(chunks)
+        self._take([chunk.settled({}) for chunk in chunks])
         self.staged.inline = encoded if any(encoded) else []
         return True
 

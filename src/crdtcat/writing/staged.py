@@ -60,6 +60,7 @@ class Staged:
     def add(self, chunk: Prepared) -> None:
         """One more chunk, wherever it will lie."""
         for name, code, found in chunk.statistics:
+            assert found is not None, "a chunk is settled before it is staged"
             lists = self.statistics.setdefault(name, [code, [], [], []])
             lists[1].append(found.min)
             lists[2].append(found.max)
