@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,32 @@ def test_a_segment_that_cannot_be_stored_fails_the_commit(allowed: int) -> None:
     with pytest.raises(StoreUnavailable, match="no more"):
         table.append(numbers(0, 200_000))
     assert len(another(catalog).table("t").history()) == 0
+
+
+def test_no_thread_goes_on_after_an_error_or_an_abort() -> None:
+    catalog = lake(inline_bytes=0, segment_bytes=2**20, chunk_rows=10_000)
+    table = catalog.create_table("t")
+
+    def broken() -> Iterator[pa.Table]:
+        yield numbers(0, 200_000)
+        raise RuntimeError("the source broke off")
+
+    with pytest.raises(RuntimeError, match="broke off"):
+        table.append(broken())
+    assert not staging_threads()
+    stream = table.stream()
+    stream.write(numbers(0, 200_000))
+    stream.abort()
+    assert not staging_threads()
+    stored = segments(catalog)
+    table.append(numbers(0, 200_000))
+    assert not staging_threads()
+    assert len(table.history()) == 1
+    assert stored < segments(catalog)
+
+
+def staging_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("crdtcat-stage")]
 
 
 TEXTS = st.text(max_size=80) | st.text("ab\uffff", min_size=60, max_size=70)

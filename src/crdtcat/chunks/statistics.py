@@ -106,7 +106,7 @@ def statistics(array: pa.Array | pa.ChunkedArray) -> ColumnStatistics:
 
 def bytes_statistics(least: bytes, greatest: bytes, nulls: int) -> ColumnStatistics:
     """Statistics of a text or binary column whose bounds are known already."""
-    return ColumnStatistics(least[:STATISTICS_BYTES_MAX], _cut_up(greatest), nulls)
+    return ColumnStatistics(least[:STATISTICS_BYTES_MAX], cut_up(greatest), nulls)
 
 
 def merge_statistics(parts: Iterable[tuple[ColumnStatistics, int]]) -> ColumnStatistics:

@@ -102,8 +102,10 @@ class StreamWriter:
         return self.version
 
     def abort(self) -> None:
-        """Let go of everything written. No request."""
+        """Let go of everything written. No request; segments that are being stored are waited for."""
         self._open = False
+        if self._stager is not None:
+            self._stager.abort()
         self._stager = None
 
     close = abort

@@ -101,10 +101,20 @@ class Stager:
                 self._flush()
 
     def add_all(self, batches: Iterable[pa.RecordBatch]) -> Stager:
-        """Take in every batch."""
-        for batch in batches:
-            self.add(batch)
+        """Take in every batch. An error, of the batches or in them, ends the staging as `abort` does."""
+        try:
+            for batch in batches:
+                self.add(batch)
+        except BaseException:
+            self.abort()
+            raise
         return self
+
+    def abort(self) -> None:
+        """Let go of everything: no thread of this staging runs, and none makes a request, after this."""
+        self._pending, self._pending_bytes = [], 0
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
 
     def finish(self) -> dict[str, Any]:
         """The version file's keys for everything taken in, schema included. Waits for all threads."""
@@ -118,8 +128,7 @@ class Stager:
                 self._wait(0)
                 self._take(stored)
         finally:
-            if self._threads is not None:
-                self._threads.shutdown(cancel_futures=True)
+            self.abort()
         self.staged.place(self._places)
         self.staged.check_in_time()
         kinds = [self._kind] * len(self.staged.rows) if self._kind != ROWS else None
