@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from crdtcat.chunks.footer import SegmentRef
 from crdtcat.chunks.inline import decode_inline
-from crdtcat.chunks.read import FooterCache, Verify, read_chunks
+from crdtcat.chunks.read import FooterCache, Verify, read_chunks, read_footer
 from crdtcat.errors import Corrupt
 from crdtcat.scan.plan import Plan
 from crdtcat.store import Store
@@ -63,6 +63,16 @@ class ChunkReader:
         places = self._plan.places(chunk)
         return self.read((chunk,), places[0][0] if places else None, names)[0]
 
+    def is_stored(self, chunk: int) -> bool:
+        """Whether a chunk lies in a segment, rather than in a version file."""
+        return bool(self._plan.places(chunk))
+
+    def column_hashes(self, chunk: int) -> dict[str, bytes]:
+        """Content hashes of a stored chunk's columns, from its segment's footer. At most one GET."""
+        segment, group = self._plan.places(chunk)[0]
+        footer = read_footer(self._store, self._ref(segment), self._footers)
+        return {name: place.content for name, place in zip(footer.names, footer.places[group], strict=True)}
+
     def kept(self, chunk: int, names: Sequence[str]) -> pa.Table:
         """As `one`, for chunks that will be asked for again."""
         key = (chunk, tuple(names))
@@ -96,18 +106,27 @@ class ChunkReader:
 
     def _segment(self, segment: int, chunks: tuple[int, ...], names: Sequence[str]) -> list[pa.Table]:
         plan, log = self._plan, self._plan.head.log
-        ref = SegmentRef(
-            plan.segment_file(segment),
-            int(log.segment_size[segment]),
-            int(log.segment_footer[segment]),
-            log.segment_digest[segment].tobytes(),
-        )
         groups = []
         for chunk in chunks:
             group = next(group for where, group in plan.places(chunk) if where == segment)
             groups.append((group, log.hash[chunk].tobytes()))
         return read_chunks(
-            self._store, ref, groups, names, verify=self._verify, footers=self._footers, threads=1
+            self._store,
+            self._ref(segment),
+            groups,
+            names,
+            verify=self._verify,
+            footers=self._footers,
+            threads=1,
+        )
+
+    def _ref(self, segment: int) -> SegmentRef:
+        log = self._plan.head.log
+        return SegmentRef(
+            self._plan.segment_file(segment),
+            int(log.segment_size[segment]),
+            int(log.segment_footer[segment]),
+            log.segment_digest[segment].tobytes(),
         )
 
     def _anywhere(self, chunk: int, names: Sequence[str]) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crdtcat.errors import InvalidArgument
@@ -10,6 +10,7 @@ from crdtcat.head import Version
 from crdtcat.table.kept_up import KeptUp
 from crdtcat.verbs import change, rows, upsert
 from crdtcat.verbs.stream import StreamWriter
+from crdtcat.verbs.write import write
 
 
 class Writes(KeptUp):
@@ -76,6 +77,36 @@ class Writes(KeptUp):
         `InvalidArgument` for a table without a key.
         """
         version = upsert.upsert(self._session, data, metadata=metadata, key=key, evolve=evolve)
+        return self._kept_up(version)
+
+    def write(
+        self,
+        data: Any,
+        *,
+        on: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Version:
+        """Make the table equal `data`: same rows, same order, same columns. Only what differs is stored.
+
+        Rows that stayed keep their identity, so concurrent writes and updates of other rows or columns all
+        hold; of concurrent changes to one cell the greater version wins and the other is listed.
+
+        Requests: a refresh; a read of the chunks that differ (their footers tell which columns); 1 to 3 PUTs.
+        Memory: the data, and what is read of a run of chunks that differ.
+
+        Args:
+            data: rows in any form that `append` takes.
+            on: columns that tell rows apart, if there are such: rows with equal values are one row before and
+                after, however much else of them changed.
+            metadata: what to remember about this commit.
+            key: idempotency key.
+
+        Raises:
+            UserError: the rows do not fit; nothing was written.
+            StoreUnavailable, CommitUnknown: as `append` does.
+        """
+        version = write(self._session, data, on=on, metadata=metadata, key=key)
         return self._kept_up(version)
 
     def update(

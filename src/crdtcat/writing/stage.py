@@ -78,7 +78,7 @@ class Stager:
         self.rows = 0
         """Rows taken in so far."""
         self._partitioning, self._options, self._time_column = partitioning, options, time_column
-        self._sizes = _sizes(options)
+        self._sizes = chunk_sizes(options)
         self._put, self._reuse, self._key, self._kind = put, reuse, key, kind
         if reuse is not nowhere:
             self.staged.begin()
@@ -253,7 +253,8 @@ class Stager:
             self.staged.time_range = min(known[0], found[0]), max(known[1], found[1])
 
 
-def _sizes(options: Options) -> Sizes:
+def chunk_sizes(options: Options) -> Sizes:
+    """The sizes in which rows are cut, by a handle's options."""
     if options.chunk_rows is not None:
         return Sizes.fixed(options.chunk_rows)
     return Sizes(options.chunk_rows_min, options.chunk_rows_target, options.chunk_rows_max)

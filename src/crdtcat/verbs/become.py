@@ -1,0 +1,100 @@
+"""How a table's columns become those of the data it is to equal.
+
+Columns that the data does not have are dropped; new ones are added. A column whose values do not fit the
+type it has is widened where a lossless type holds both; else the old one is dropped and a new one of the name
+takes its place. No I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from crdtcat.chunks.partitions import parse_partitioning
+from crdtcat.chunks.types import cast_lossless, encode_type, widen
+from crdtcat.errors import InvalidArgument, SchemaMismatch
+from crdtcat.format.ops import ColumnId, Definition
+from crdtcat.head import Head
+from crdtcat.head.columns import Column
+from crdtcat.writing.fit import Fit, Known, fit, may_hold
+
+
+@dataclass(frozen=True)
+class Becoming:
+    """Columns on their way.
+
+    Attributes:
+        fit: how the rows go in.
+        definitions: columns that are added or redefined.
+        drops: columns that end.
+    """
+
+    fit: Fit
+    definitions: tuple[Definition, ...]
+    drops: tuple[ColumnId, ...]
+
+
+def becoming(head: Head, rows: pa.Table, known: Known | None) -> Becoming:
+    """How the columns of a head become those of some rows.
+
+    Raises:
+        InvalidName, UnsupportedType: columns that no table can have.
+        InvalidArgument: a column by which the table is partitioned would be dropped or changed.
+    """
+    incoming = rows.schema
+    if known is None or not head.columns.all:
+        fitted = fit(incoming, known, evolve=True)
+        return Becoming(fitted, fitted.definitions, ())
+    kept: dict[str, Column] = {}
+    redefined: list[Definition] = []
+    held = dict(known)
+    for item in incoming:
+        column = head.columns.by_name.get(item.name)
+        if column is None:
+            continue
+        type = _type_for(column, rows.column(item.name))
+        if type is None:
+            del held[item.name]
+            continue
+        kept[item.name] = column
+        if type != column.type:
+            held[item.name] = replace(held[item.name], type=type)
+            redefined += [
+                Definition(
+                    instance,
+                    column.name,
+                    encode_type(type),
+                    column.nullable,
+                    column.position,
+                    column.definitions,
+                )
+                for instance in sorted(column.instances)
+            ]
+    gone = [column for column in head.columns.all if column.name not in kept]
+    _check_partitions(head, [*(column.name for column in gone), *(item.name for item in redefined)])
+    fitted = fit(incoming, {name: held[name] for name in incoming.names if name in held}, evolve=True)
+    drops = tuple(sorted(instance for column in gone for instance in column.instances))
+    return Becoming(fitted, (*redefined, *fitted.definitions), drops)
+
+
+def _type_for(column: Column, values: pa.ChunkedArray) -> pa.DataType | None:
+    """The type in which a column can hold what it holds and these values too, if there is one."""
+    if may_hold(values.type, column.type):
+        try:
+            cast_lossless(values, column.type, column.name)
+        except SchemaMismatch:
+            pass
+        else:
+            return column.type
+    return widen(column.type, values.type)
+
+
+def _check_partitions(head: Head, names: list[str]) -> None:
+    wanted = [field.column for field in parse_partitioning(head.settings.partition_by).fields]
+    touched = [name for name in names if name in wanted]
+    if touched:
+        raise InvalidArgument(
+            f"table {head.table!r} is partitioned by {touched[0]!r}, which keeps its name and type for good; "
+            "the data must have it, in a type that fits"
+        )

@@ -1,0 +1,226 @@
+"""The two sides that `write` compares: the rows that are there, and the rows that shall be.
+
+The old side is read as little as possible: an entry that is read whole and as it was stored is known by its
+chunk's hash, and by the hashes of its columns in the segment's footer; only what differs is loaded. The new
+side is brought to storage types, cut as it would be if it were appended, and hashed, on all cores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.chunks.cutting import cut
+from crdtcat.chunks.hashing import hash_table
+from crdtcat.chunks.partitions import Partitioning, encode_values
+from crdtcat.chunks.read import FooterCache
+from crdtcat.chunks.types import cast_lossless, from_storage, is_lossless, storage_type, to_storage
+from crdtcat.clock import ROOT
+from crdtcat.difference import NewChunk, OldChunk
+from crdtcat.format.row_ids import ID, RowIds, Tags
+from crdtcat.head import Head
+from crdtcat.head.columns import Column
+from crdtcat.head.naming import row_ids
+from crdtcat.intervals.runs import Integers
+from crdtcat.options import Options
+from crdtcat.scan.changed import ChangedEntries
+from crdtcat.scan.chunk_reader import ChunkReader
+from crdtcat.scan.execute import Execution
+from crdtcat.scan.plan import make_plan
+from crdtcat.scan.units import Unit, units
+from crdtcat.session import Session
+from crdtcat.writing.fit import Fit, conform
+from crdtcat.writing.stage import chunk_sizes
+
+
+class NewSide:
+    """The rows that shall be.
+
+    Args:
+        rows: as they came.
+        fit: how they go into the table.
+        options: sizes of chunks.
+        partitioning: of the table.
+    """
+
+    def __init__(self, rows: pa.Table, fit: Fit, options: Options, partitioning: Partitioning) -> None:
+        shown = conform(rows, fit.schema)
+        sizes = chunk_sizes(options)
+        parts: list[tuple[bytes | None, pa.Table]] = [(None, shown)]
+        if partitioning.fields:
+            parts = [(encode_values(values), part) for values, part in partitioning.split(shown)]
+            shown = pa.concat_tables([part for _, part in parts]) if parts else shown
+        self.shown, self.target = shown, sizes.target
+        pieces = [
+            part.slice(start, stop - start)
+            for _, part in parts
+            for start, stop in pairwise([0, *cut(part, sizes)])
+            if stop > start
+        ]
+        with ThreadPoolExecutor(os.cpu_count() or 1, "crdtcat-write") as pool:
+            stored = list(pool.map(_stored, pieces))
+            hashed = list(pool.map(hash_table, stored))
+        self.rows: pa.Table = pa.concat_tables(stored) if stored else _stored(shown)
+        self.chunks = [
+            NewChunk(table.num_rows, hash, dict(zip(table.column_names, columns, strict=True)))
+            for table, (hash, columns) in zip(stored, hashed, strict=True)
+        ]
+        ends = np.cumsum([0, *(part.num_rows for _, part in parts)])
+        self._parts = [(values, int(ends[at]), int(ends[at + 1])) for at, (values, _) in enumerate(parts)]
+
+    def take(self, rows: Integers, names: Sequence[str] | None = None) -> pa.Table:
+        """Some rows, as storage arrays, each column in one piece."""
+        chosen = self.rows if names is None else self.rows.select(list(names))
+        return chosen.take(pa.array(rows)).combine_chunks()
+
+    def by_partition(self, runs: Integers) -> Iterator[tuple[bytes | None, Integers]]:
+        """Runs of (old row, new start, length), cut where partitions end, by partition."""
+        for values, start, stop in self._parts:
+            first, last = np.maximum(runs[:, 1], start), np.minimum(runs[:, 1] + runs[:, 2], stop)
+            inside = first < last
+            if inside.any():
+                yield values, np.column_stack((runs[inside, 0], first[inside], (last - first)[inside]))
+
+
+def _stored(table: pa.Table) -> pa.Table:
+    arrays = [
+        to_storage(column, name) for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, names=table.column_names)
+
+
+class OldSide:
+    """The rows that are there.
+
+    Args:
+        head: the table.
+        session: reads it.
+        wanted: the columns and types that the new rows have.
+    """
+
+    def __init__(self, head: Head, session: Session, wanted: pa.Schema) -> None:
+        self._head, self._store, self._wanted = head, session.store, wanted
+        self._footers = FooterCache()
+        self.columns = [column for column in head.columns.all if _can_be_compared(column, wanted)]
+        self.schema = pa.schema(
+            [pa.field(column.name, storage_type(wanted.field(column.name).type)) for column in self.columns]
+        )
+        plan = make_plan(head, None, None)
+        verify = session.options.verify
+        self._chunks = ChunkReader(plan, session.store, self._footers, verify=verify)
+        self._changed = ChangedEntries(plan, self._chunks)
+        self._execution = Execution(plan, session.store, self._footers, verify=verify)
+        self.chunks: list[OldChunk] = []
+        self._places: list[int | Unit] = []
+        for unit in units(plan):
+            if unit.strips is None:
+                for chunk in unit.chunks:
+                    self._add(chunk, self._entry(chunk))
+            else:
+                self._add(unit, self._mixed(unit))
+        self._ends = np.cumsum([0, *(chunk.rows for chunk in self.chunks)])
+
+    def _add(self, place: int | Unit, chunk: OldChunk) -> None:
+        self._places.append(place)
+        self.chunks.append(chunk)
+
+    def _entry(self, entry: int) -> OldChunk:
+        log = self._head.log
+        known = self._is_what_it_was_stored_as(entry)
+        in_segment = known and self._chunks.is_stored(entry)
+        return OldChunk(
+            rows=int(log.rows[entry]),
+            load=partial(self._load, entry),
+            hash=log.hash[entry].tobytes() if known else None,
+            column_hashes=partial(self._chunks.column_hashes, entry) if in_segment else None,
+        )
+
+    def _mixed(self, unit: Unit) -> OldChunk:
+        assert unit.strips is not None
+        rows = sum(len(self._head.rows.live_offsets(*strip)) for strip in unit.strips)
+        return OldChunk(
+            rows=rows, load=lambda names: self._typed(self._execution.changed_rows(unit)[0], names)
+        )
+
+    def _is_what_it_was_stored_as(self, entry: int) -> bool:
+        """Whether the chunk's hash means the same rows, in the same columns, as that of new rows would."""
+        log, columns = self._head.log, self._head.columns
+        schema, version = int(log.chunk_schema[entry]), int(log.chunk_version[entry])
+        fields = columns.fields(schema)
+        return len(fields) == len(self._wanted) and all(
+            (column := columns.by_name.get(field.name)) is not None
+            and columns.source(column, schema, version) == field
+            and field.name in self._wanted.names
+            and column.type == self._wanted.field(field.name).type
+            and columns.fits(field, column)
+            for field in fields
+        )
+
+    def _load(self, entry: int, names: Sequence[str]) -> pa.Table:
+        wanted = [column for column in self.columns if column.name in names]
+        return self._typed(self._changed.read(entry, wanted), names)
+
+    def _typed(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+        arrays = []
+        for name in names:
+            held = rows.column(name)
+            column, wanted = self._head.columns.by_name[name], self._wanted.field(name).type
+            if column.type != wanted:
+                shown = [from_storage(array, column.type, name) for array in held.chunks]
+                held = pa.chunked_array(
+                    [to_storage(cast_lossless(array, wanted), name) for array in shown], storage_type(wanted)
+                )
+            arrays.append(held)
+        return pa.Table.from_arrays(arrays, names=list(names))
+
+    def locate(self, rows: Integers) -> tuple[Integers, Integers]:
+        """Rows by number as entries and offsets in them."""
+        which = np.searchsorted(self._ends, rows, side="right") - 1
+        entry, offset = np.empty(len(rows), np.int64), rows - self._ends[which]
+        for at in np.unique(which).tolist():
+            mine, place = which == at, self._places[at]
+            if isinstance(place, int):
+                entry[mine] = place
+                continue
+            assert place.strips is not None
+            offsets = [self._head.rows.live_offsets(*strip) for strip in place.strips]
+            owners = np.repeat([strip[0] for strip in place.strips], [len(part) for part in offsets])
+            inside = offset[mine]
+            entry[mine], offset[mine] = owners[inside], np.concatenate(offsets)[inside]
+        return entry, offset
+
+    def anchors(self, rows: Integers) -> RowIds:
+        """The rows that inserted runs follow, one for each; -1 is the beginning of the table."""
+        there = rows >= 0
+        if there.all():
+            return _one_by_one(row_ids(self._head, *self.locate(rows)))
+        found = _one_by_one(row_ids(self._head, *self.locate(rows[there])))
+        beginning = Tags(np.array([ROOT.to_bytes()], ID), np.zeros(1, np.uint32))
+        tags = Tags(
+            np.concatenate((beginning.versions, found.tags.versions)),
+            np.concatenate((beginning.ordinals, found.tags.ordinals)),
+            found.tags.keyed,
+        )
+        tag = np.zeros(len(rows), np.uint32)
+        start = np.zeros(len(rows), np.uint32)
+        tag[there], start[there] = found.tag + 1, found.start
+        return RowIds(tags, tag, start, start + 1)
+
+
+def _one_by_one(rows: RowIds) -> RowIds:
+    """The same rows, an interval for each."""
+    counts = rows.stop.astype(np.int64) - rows.start.astype(np.int64)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    start = rows.start[owner] + np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+    start = start.astype(np.uint32)
+    return RowIds(rows.tags, rows.tag[owner], start, start + np.uint32(1))
+
+
+def _can_be_compared(column: Column, wanted: pa.Schema) -> bool:
+    return column.name in wanted.names and is_lossless(column.type, wanted.field(column.name).type)
