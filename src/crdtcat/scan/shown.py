@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from crdtcat.chunks.types import cast_lossless, decode_type, from_storage, storage_type, to_storage
+from crdtcat.chunks.types import (
+    cast_lossless,
+    decode_type,
+    from_storage,
+    is_lossless,
+    storage_type,
+    to_storage,
+)
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head.columns import Column
 
@@ -33,6 +40,17 @@ def stored_column(column: Column, field: StoredField | None, stored: pa.Table) -
     if field is not None and decode_type(field.type) == column.type:
         return _one(stored.column(field.name))
     return to_storage(shown_column(column, field, stored), column.name)
+
+
+def retyped(held: pa.ChunkedArray, column: Column, wanted: pa.DataType) -> pa.ChunkedArray:
+    """A column's storage arrays as those of another type; null where that cannot hold its values."""
+    if column.type == wanted:
+        return held
+    if not is_lossless(column.type, wanted):
+        return pa.chunked_array([pa.nulls(len(held), storage_type(wanted))])
+    shown = [from_storage(array, column.type, column.name) for array in held.chunks]
+    arrays = [to_storage(cast_lossless(array, wanted), column.name) for array in shown]
+    return pa.chunked_array(arrays, storage_type(wanted))
 
 
 def as_shown(columns: Sequence[Column], stored: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -12,6 +12,7 @@ from crdtcat.handle import Handle
 from crdtcat.head import Chunk, Conflict, Diff, Head, History, diff_heads, prove_chunk
 from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
+from crdtcat.scan.changes import Changes
 from crdtcat.scan.lost import lost_values
 from crdtcat.verbs import travel
 from crdtcat.verbs.travel import At
@@ -91,6 +92,21 @@ class Reads(Handle):
         """
         head = travel.head_at(self._session, at)
         return lost_values(head, conflict, self._session.store, self._footers)
+
+    def changes(self, since: At, until: At | None = None) -> Changes:
+        """The change feed: rows inserted, updated (before and after) and deleted between two snapshots.
+
+        Requests: a refresh; reading it, what a scan of the chunks with changed rows takes. Counting what
+        changed reads nothing.
+
+        Args:
+            since: where to start: a snapshot or its token, a version, a tag, a moment. Keep `changes.new` and
+                pass it next time: late versions are then neither lost nor repeated.
+            until: where to end; now by default.
+        """
+        old, new = travel.head_at(self._session, since), travel.head_at(self._session, until)
+        whole = self._session.head(refresh=False).log
+        return Changes(old, new, whole, self._session.store, verify=self._session.options.verify)
 
     def diff(self, a: At, b: At | None = None) -> Diff:
         """The chunks that differ between two snapshots, and how many rows they hold; `b` is now by default.

@@ -20,7 +20,7 @@ from crdtcat.chunks.cutting import cut
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.partitions import Partitioning, encode_values
 from crdtcat.chunks.read import FooterCache
-from crdtcat.chunks.types import cast_lossless, from_storage, is_lossless, storage_type, to_storage
+from crdtcat.chunks.types import is_lossless, storage_type, to_storage
 from crdtcat.clock import ROOT
 from crdtcat.difference import NewChunk, OldChunk
 from crdtcat.format.row_ids import ID, RowIds, Tags
@@ -33,6 +33,7 @@ from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.plan import make_plan
+from crdtcat.scan.shown import retyped
 from crdtcat.scan.units import Unit, units
 from crdtcat.session import Session
 from crdtcat.writing.fit import Fit, conform
@@ -167,16 +168,8 @@ class OldSide:
         return self._typed(self._changed.read(entry, wanted), names)
 
     def _typed(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
-        arrays = []
-        for name in names:
-            held = rows.column(name)
-            column, wanted = self._head.columns.by_name[name], self._wanted.field(name).type
-            if column.type != wanted:
-                shown = [from_storage(array, column.type, name) for array in held.chunks]
-                held = pa.chunked_array(
-                    [to_storage(cast_lossless(array, wanted), name) for array in shown], storage_type(wanted)
-                )
-            arrays.append(held)
+        columns = self._head.columns.by_name
+        arrays = [retyped(rows.column(name), columns[name], self._wanted.field(name).type) for name in names]
         return pa.Table.from_arrays(arrays, names=list(names))
 
     def locate(self, rows: Integers) -> tuple[Integers, Integers]:
