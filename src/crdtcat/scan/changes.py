@@ -165,7 +165,7 @@ class _Side:
         """Some rows in row order, entry by entry: storage arrays, and each row's birth and offset there."""
         parts, _ = split(self._pieces, Runs(rows.groups, rows.starts, rows.stops))
         edges = np.flatnonzero(np.diff(parts.entry, prepend=-1))
-        ends = np.append(edges[1:], parts.size)
+        ends = np.append(edges[1:], parts.size)[: len(edges)]
         for first, last in zip(edges.tolist(), ends.tolist(), strict=True):
             some = parts.take(np.arange(first, last))
             owner, along = expand(some.stop - some.start)
