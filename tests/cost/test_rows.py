@@ -1,0 +1,81 @@
+"""Changing rows: requests, counted."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from crdtcat import Catalog, Table
+from tests.cost.places import SCHEMA, Place, asked, few, many, measured
+
+
+def stored(place: Place, chunks: int = 2) -> tuple[Catalog, Table]:
+    """Chunks of 20,000 rows in segments of their own, n rising."""
+    catalog = place.open(chunk_rows=65_536)
+    table = catalog.create_table("t", SCHEMA)
+    for number in range(chunks):
+        table.append(many(start=20_000 * number))
+    table.head()
+    return catalog, table
+
+
+def test_update(place: Place) -> None:
+    catalog, table = stored(place)
+    with measured(catalog) as cost:
+        table.update("n < 3", {"x": 0.5})
+    # The second chunk is ruled out; of the first, the footer and column n.
+    assert cost.requests == {"list": 1, "get": 2, "put": 1}
+    with measured(catalog) as cost:
+        table.update("n < 15000", {"text": "changed", "x": 0.25})
+    assert cost.requests["put"] in (1, 2)
+
+
+def test_update_rows_reads_no_row(place: Place) -> None:
+    catalog, table = stored(place)
+    assert asked(catalog, lambda: table.update_rows(5, 7, {"x": [1.0, 2.0]})) == {"list": 1, "put": 1}
+
+
+def test_delete(place: Place) -> None:
+    catalog, table = stored(place)
+    assert asked(catalog, lambda: table.delete("n >= 20000")) == {"list": 1, "put": 1}  # statistics decide
+    table.head()
+    assert asked(catalog, lambda: table.delete("n = 7")) == {"list": 1, "get": 2, "put": 1}
+
+
+def test_write(place: Place) -> None:
+    catalog, table = stored(place, chunks=1)
+    rows = many()
+    assert asked(catalog, lambda: table.write(rows)) == {"list": 1, "put": 1}  # equal hashes: nothing is read
+    table.head()
+    changed = rows.set_column(2, "x", pa.chunked_array([[-1.0], rows["x"].combine_chunks()[1:]]))
+    # The footer tells that one column differs; it is read; one cell is stored.
+    assert asked(catalog, lambda: table.write(changed)) == {"list": 1, "get": 2, "put": 1}
+
+
+def test_compact(place: Place) -> None:
+    catalog = place.open(chunk_rows=65_536)
+    table = catalog.create_table("t", SCHEMA)
+    for number in range(4):
+        table.append(few(start=3 * number))
+    table.head()
+    assert asked(catalog, table.compact) == {"list": 1, "put": 1}  # few enough to be inlined again
+    table.head()
+    table.append(many())
+    table.append(many(start=20_000))
+    table.head()
+    # Both are small for chunks of 64k rows: footer and columns of each; a segment and a version.
+    assert asked(catalog, lambda: table.compact(rows=200_000)) == {"list": 1, "get": 4, "put": 2}
+
+
+def test_changes(place: Place) -> None:
+    catalog, table = stored(place)
+    start = table.head().snapshot
+    table.update("n = 20001", {"x": 0.5})
+    table.head()
+    with measured(catalog) as cost:
+        changes = table.changes(start)
+        assert changes.touched == 1
+    assert cost.requests == {"list": 2}
+    with measured(catalog) as cost:
+        assert changes.to_table().num_rows == 2
+    # The chunk with the changed row, footer and columns, once for each side.
+    assert cost.requests == {"get": 4}
