@@ -106,7 +106,8 @@ def compact(
     if head.keyed is not None:
         return _compact_keyed(session, head, head.keyed, target, tell)
     todo = list(groups(head, least=max(2, target // LEAST_SHARE), target=target))
-    work = Compactor(session, head, target)
+    most = rows or session.options.chunk_rows or session.options.chunk_rows_max
+    work = Compactor(session, head, most)
     total = sum(map(len, todo))
     for group in todo:
         work.add(group)
@@ -138,8 +139,8 @@ def _compact_keyed(session: Session, head: Head, keyed: KeyedRows, target: int, 
 class Compactor:
     """Writes groups of entries anew, a version whenever enough have gathered."""
 
-    def __init__(self, session: Session, head: Head, target: int) -> None:
-        self._session, self._head, self._target = session, head, target
+    def __init__(self, session: Session, head: Head, rows_max: int) -> None:
+        self._session, self._head, self._rows_max = session, head, rows_max
         self._columns = copy_columns(head)
         self._writer = session.upkeep_writer()
         plan = make_plan(head, None, None)
@@ -176,7 +177,7 @@ class Compactor:
         self._cells += sum(int((found > OLDEST).sum()) for found in ages.values())
         self._left_out += int(head.log.rows[entries].sum()) - len(index)
         for partition, part in self._partitioned(rows, entries):
-            for piece in _cut(part, self._target):
+            for piece in _cut(part, self._rows_max):
                 yield self._chunk(partition, rows.take(pa.array(piece)), piece, (entry, offset), ages)
 
     def _partitioned(self, rows: pa.Table, entries: Integers) -> Iterator[tuple[bytes | None, Integers]]:
@@ -258,9 +259,9 @@ def _free_name(taken: Sequence[str], number: int) -> str:
     return "~" * (1 + max(len(name) - len(name.lstrip("~")) for name in taken)) + str(number)
 
 
-def _cut(rows: Integers, target: int) -> Iterator[Integers]:
+def _cut(rows: Integers, most: int) -> Iterator[Integers]:
     """As few pieces as fit, of about equal size."""
-    pieces = max(1, -(-len(rows) // target))
+    pieces = max(1, -(-len(rows) // most))
     yield from (piece for piece in np.array_split(rows, pieces) if len(piece))
 
 

@@ -23,6 +23,7 @@ from crdtcat.head.patches import BY_STAMPS, Patches
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.plan import Plan
+from crdtcat.scan.replace import replaced
 from crdtcat.scan.shown import stored_column
 
 OLDEST = -1
@@ -178,7 +179,9 @@ class _Layer:
         """The column with them."""
         if self._index is None:
             return base
-        return pa.concat_arrays([base, *self._values]).take(pa.array(self._index))
+        rows = np.flatnonzero(self._index >= self._rows)
+        values = pa.concat_arrays(self._values).take(pa.array(self._index[rows] - self._rows))
+        return replaced(base, rows, values)
 
 
 def _picked(values: pa.Array, place: Integers) -> pa.Array:
