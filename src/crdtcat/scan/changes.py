@@ -12,7 +12,6 @@ how to undo it. Memory: one chunk of each side.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,6 @@ from crdtcat.cached import cached_property
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.row_hash import column_hashes
 from crdtcat.chunks.types import storage_type
-from crdtcat.errors import InvalidArgument
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.head.columns import Column
@@ -31,15 +29,13 @@ from crdtcat.intervals.runs import Integers, Runs, expand
 from crdtcat.log.log import Log
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
+from crdtcat.scan.feed import Feed
 from crdtcat.scan.plan import make_plan
-from crdtcat.scan.shown import as_shown, retyped
+from crdtcat.scan.shown import retyped
 from crdtcat.store import Store
 
-CHANGE: Final = "_change"
-Change = Literal["insert", "update_before", "update_after", "delete"]
 
-
-class Changes:
+class Changes(Feed):
     """What changed between two snapshots. Nothing is read until rows are asked for.
 
     Made by `Table.changes`. Rows have the later snapshot's columns and, before them, `_change`: "insert",
@@ -48,11 +44,8 @@ class Changes:
     """
 
     def __init__(self, old: Head, new: Head, log: Log, store: Store, *, verify: bool) -> None:
-        if CHANGE in new.schema.names:
-            raise InvalidArgument(f"the feed has a column {CHANGE!r}: rename the table's column of that name")
+        super().__init__(old, new)
         self._sides = (_Side(old, log, store, new, verify=verify), _Side(new, log, store, new, verify=verify))
-        self.old, self.new = old.snapshot, new.snapshot
-        self.schema = pa.schema([pa.field(CHANGE, pa.string(), nullable=False), *new.schema])
 
     @cached_property
     def _sets(self) -> tuple[RowSet, RowSet, RowSet]:
@@ -82,12 +75,12 @@ class Changes:
         old, new = self._sides
         deleted, touched, inserted = self._sets
         for rows, _ in old.read(deleted):
-            yield self._marked(rows, "delete")
+            yield self.marked(rows, "delete")
         for after, births in new.read(touched):
             before = old.read_at(*births)
             yield from self._updates(before, after)
         for rows, _ in new.read(inserted):
-            yield self._marked(rows, "insert")
+            yield self.marked(rows, "insert")
 
     def _updates(self, before: pa.Table, after: pa.Table) -> Iterator[pa.Table]:
         """Before and after, one after the other, of rows that differ."""
@@ -99,34 +92,7 @@ class Changes:
             pairs = np.column_stack((rows, rows + after.num_rows)).ravel()
             both = pa.concat_tables([before, after]).combine_chunks().take(pa.array(pairs))
             marks = pa.array(["update_before", "update_after"] * len(rows), pa.string())
-            yield self._shown(both, marks)
-
-    def _marked(self, rows: pa.Table, change: Change) -> pa.Table:
-        return self._shown(rows, pa.array([change] * rows.num_rows, pa.string()))
-
-    def _shown(self, rows: pa.Table, marks: pa.Array) -> pa.Table:
-        new = self._sides[1].head
-        shown = as_shown(new.columns.all, rows, new.schema)
-        return pa.Table.from_arrays([pa.chunked_array([marks]), *shown.columns], schema=self.schema)
-
-    def to_table(self) -> pa.Table:
-        """All changes as one Arrow table."""
-        tables = list(self.tables())
-        return pa.concat_tables(tables) if tables else self.schema.empty_table()
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The changes as a stream of record batches, in bounded memory."""
-        batches = (batch for table in self.tables() for batch in table.to_batches())
-        return pa.RecordBatchReader.from_batches(self.schema, batches)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_reader().__arrow_c_stream__(requested_schema)
-
-    def __repr__(self) -> str:
-        return (
-            f"Changes({self.old.id[:12]} to {self.new.id[:12]}: {self.inserted:,} rows inserted, "
-            f"{self.touched:,} touched, {self.deleted:,} deleted)"
-        )
+            yield self.shown(both, marks)
 
 
 class _Side:

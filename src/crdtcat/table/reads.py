@@ -13,6 +13,8 @@ from crdtcat.head import Chunk, Conflict, Diff, Head, History, diff_heads, prove
 from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
 from crdtcat.scan.changes import Changes
+from crdtcat.scan.feed import Feed
+from crdtcat.scan.keyed_changes import KeyedChanges
 from crdtcat.scan.lost import lost_values
 from crdtcat.verbs import travel
 from crdtcat.verbs.travel import At
@@ -93,11 +95,11 @@ class Reads(Handle):
         head = travel.head_at(self._session, at)
         return lost_values(head, conflict, self._session.store, self._footers)
 
-    def changes(self, since: At, until: At | None = None) -> Changes:
+    def changes(self, since: At, until: At | None = None) -> Feed:
         """The change feed: rows inserted, updated (before and after) and deleted between two snapshots.
 
         Requests: a refresh; reading it, what a scan of the chunks with changed rows takes. Counting what
-        changed reads nothing.
+        changed reads nothing. A keyed table is read at both snapshots, and compared in memory.
 
         Args:
             since: where to start: a snapshot or its token, a version, a tag, a moment. Keep `changes.new` and
@@ -105,8 +107,16 @@ class Reads(Handle):
             until: where to end; now by default.
         """
         old, new = travel.head_at(self._session, since), travel.head_at(self._session, until)
+        if self.key:
+            return KeyedChanges(old, new, self._all_rows)
         whole = self._session.head(refresh=False).log
         return Changes(old, new, whole, self._session.store, verify=self._session.options.verify)
+
+    def _all_rows(self, head: Head) -> pa.Table:
+        verify = self._session.options.verify
+        return Scan(
+            head, self._session.store, columns=None, filter=None, verify=verify, footers=self._footers
+        ).to_table()
 
     def diff(self, a: At, b: At | None = None) -> Diff:
         """The chunks that differ between two snapshots, and how many rows they hold; `b` is now by default.

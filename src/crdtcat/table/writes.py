@@ -11,6 +11,7 @@ from crdtcat.table.kept_up import KeptUp
 from crdtcat.verbs import change, rows, upsert
 from crdtcat.verbs.stream import StreamWriter
 from crdtcat.verbs.write import write
+from crdtcat.verbs.write_keyed import write_keyed
 
 
 class Writes(KeptUp):
@@ -93,7 +94,8 @@ class Writes(KeptUp):
         hold; of concurrent changes to one cell the greater version wins and the other is listed.
 
         Requests: a refresh; a read of the chunks that differ (their footers tell which columns); 1 to 3 PUTs.
-        Memory: the data, and what is read of a run of chunks that differ.
+        Memory: the data, and what is read of a run of chunks that differ. A keyed table is read as a whole,
+        and keeps the order of its keys, whatever that of `data`.
 
         Args:
             data: rows in any form that `append` takes.
@@ -106,7 +108,12 @@ class Writes(KeptUp):
             UserError: the rows do not fit; nothing was written.
             StoreUnavailable, CommitUnknown: as `append` does.
         """
-        version = write(self._session, data, on=on, metadata=metadata, key=key)
+        if self.key:
+            if on is not None:
+                raise InvalidArgument(f"on={on!r}: rows of a keyed table are told apart by its key")
+            version = write_keyed(self._session, data, metadata=metadata, key=key)
+        else:
+            version = write(self._session, data, on=on, metadata=metadata, key=key)
         return self._kept_up(version)
 
     def update(

@@ -127,7 +127,7 @@ class _Work:
         chunks: list[MadeChunk] = []
         overlays: list[Overlay] = []
         fields = {field.name: field for field in self._become.fit.fields}
-        for names, which in _change_sets(script):
+        for names, which in change_sets(script):
             stored: tuple[StoredField, ...] = tuple(fields[name] for name in names)
             pieces = np.array_split(which, max(1, -(-len(which) // self._new.target)))
             for piece in pieces:
@@ -148,7 +148,7 @@ def _tail(script: EditScript) -> tuple[Integers, Integers]:
     return script.inserted[behind], script.inserted[~behind]
 
 
-def _change_sets(script: EditScript) -> Iterator[tuple[list[str], Integers]]:
+def change_sets(script: EditScript) -> Iterator[tuple[list[str], Integers]]:
     """(columns, updated rows in which exactly these changed), or column by column if there are too many."""
     names = list(script.changed)
     if not names or not len(script.updated_old):

@@ -1,0 +1,79 @@
+"""Change feeds: what they have in common, whatever the kind of table."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import pyarrow as pa
+
+from crdtcat.errors import InvalidArgument
+from crdtcat.head import Head
+from crdtcat.scan.shown import as_shown
+
+CHANGE: Final = "_change"
+Change = Literal["insert", "update_before", "update_after", "delete"]
+
+
+class Feed(ABC):
+    """What changed between two snapshots. Nothing is read until rows are asked for.
+
+    Made by `Table.changes`. Rows have the later snapshot's columns and, before them, `_change`: "insert",
+    "delete", or "update_before" and "update_after", which follow one another row by row. Deleted rows come
+    first, then updated ones, then inserted ones, each in row order.
+    """
+
+    def __init__(self, old: Head, new: Head) -> None:
+        if CHANGE in new.schema.names:
+            raise InvalidArgument(f"the feed has a column {CHANGE!r}: rename the table's column of that name")
+        self.old, self.new = old.snapshot, new.snapshot
+        self._head = new
+        self.schema = pa.schema([pa.field(CHANGE, pa.string(), nullable=False), *new.schema])
+
+    @property
+    @abstractmethod
+    def deleted(self) -> int:
+        """How many rows were deleted."""
+
+    @property
+    @abstractmethod
+    def touched(self) -> int:
+        """How many rows were updated, at most: some may have been given the values they had."""
+
+    @property
+    @abstractmethod
+    def inserted(self) -> int:
+        """How many rows were inserted."""
+
+    @abstractmethod
+    def tables(self) -> Iterator[pa.Table]:
+        """The changes, piece by piece. Raises `Corrupt` on damage."""
+
+    def marked(self, rows: pa.Table, change: Change) -> pa.Table:
+        """Rows, held as storage arrays, as one kind of change."""
+        return self.shown(rows, pa.array([change] * rows.num_rows, pa.string()))
+
+    def shown(self, rows: pa.Table, marks: pa.Array) -> pa.Table:
+        """Rows, held as storage arrays, as the feed shows them."""
+        shown = as_shown(self._head.columns.all, rows, self._head.schema)
+        return pa.Table.from_arrays([pa.chunked_array([marks]), *shown.columns], schema=self.schema)
+
+    def to_table(self) -> pa.Table:
+        """All changes as one Arrow table."""
+        tables = list(self.tables())
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The changes as a stream of record batches."""
+        batches = (batch for table in self.tables() for batch in table.to_batches())
+        return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return (
+            f"Changes({self.old.id[:12]} to {self.new.id[:12]}: {self.inserted:,} rows inserted, "
+            f"{self.touched:,} touched, {self.deleted:,} deleted)"
+        )
