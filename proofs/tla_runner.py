@@ -65,6 +65,9 @@ KNOWN_MISTAKES = (
     "Decisions_reads_above_undecided",
     "Decisions_reads_undecided",
     "Decisions_replaced",
+    "Reuse_deletes_at_once",
+    "Reuse_does_not_look_again",
+    "Reuse_let_go_twice",
     "Segments_content_addressed",
     "Segments_collects_young",
 )

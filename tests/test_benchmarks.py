@@ -36,6 +36,7 @@ from benchmarks.suites import (
     spark,
     storage,
     throughput,
+    trees,
 )
 from crdtcat.log import encode_bundle
 
@@ -54,6 +55,7 @@ RUNS = {
     "spark": spark.run,
     "storage": storage.run,
     "throughput": throughput.run,
+    "trees": trees.run,
 }
 
 
@@ -132,7 +134,7 @@ def test_storage_counts_bytes_of_versions_that_read_back() -> None:
     assert all(float(str(ratio)) >= 0.9 for ratio in column(table, "ratio to one"))
 
 
-@pytest.mark.parametrize("suite", ["heads", "merge", "reads", "spark"])
+@pytest.mark.parametrize("suite", ["heads", "merge", "reads", "spark", "trees"])
 def test_suites_of_crdtcat_alone(suite: str) -> None:
     results = RUNS[suite](TINY)
     assert all(table.rows for table in results.tables)

@@ -473,3 +473,36 @@ def test_a_drop_that_was_cut_off_is_made_up_for(old: Catalog) -> None:
     assert "tables/t/main/dropped" in objects(old)
     age(old, 3)
     assert [item.name.rpartition(".")[2] for item in old.collect().deleted] == ["v", "parquet"]
+
+
+def test_every_kind_of_commit_keeps_what_it_refers_to() -> None:
+    """Claims, overlays, deleted rows, copies of a compaction, transactions, bundles: nothing goes."""
+    catalog = lake(**OPTIONS)
+    strict = catalog.create_table("strict", SCHEMA, mode="cas")
+    strict.append(numbers(0, 50))
+    strict.append(numbers(50, 50))
+    rows = catalog.create_table("rows", pa.schema([("n", pa.int64()), ("x", pa.int64())]))
+    for start in range(4):
+        rows.append(pa.table({"n": range(10 * start, 10 * start + 10), "x": [0] * 10}))
+    rows.update("n < 15", {"x": 1})
+    rows.delete("n >= 35")
+    rows.compact()
+    rows.update("n = 3", {"x": 2})
+    catalog.create_table("plain", SCHEMA)
+    with catalog.transaction() as transaction:
+        transaction.append("rows", pa.table({"n": [100], "x": [100]}))
+        transaction.append("plain", numbers(0))
+    expected = {name: catalog.read(name).to_pylist() for name in catalog.tables()}
+    needed = segments(catalog)
+    aborted(strict, 2)
+    assert len(catalog.collect(grace=0).deleted) == 2
+    assert segments(catalog) == needed
+    whole(another(catalog))
+    for name in catalog.tables():
+        catalog.table(name).checkpoint()
+        catalog.table(name).collect()
+    catalog.collect_transactions()
+    catalog.collect(grace=0)
+    cold = another(catalog)
+    whole(cold)
+    assert {name: cold.read(name).to_pylist() for name in cold.tables()} == expected

@@ -14,7 +14,7 @@ can *begin* to need it, and two kinds of writers could:
 Names are unique and never used twice, so nobody can make a condemned segment anew. Collectors need no lock:
 two that race condemn and delete the same things. What cannot be read ends it, before anything is deleted.
 
-Model: `proofs/tla/Segments.tla`.
+Models: `proofs/tla/Segments.tla` and `proofs/tla/Reuse.tla`.
 """
 
 from __future__ import annotations
