@@ -27,6 +27,13 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "many_writers": ("80 commits", "80 rows; 10 commits do not count", "agrees: True True", "column:"),
     "partitions_and_filters": ("[8, 8, 8]", "13 pruned", "168 sales", "2 sales that day", "half a day"),
     "quickstart": ("'action': 'buy'", "amount: double", "1 row with an amount", "4 rows"),
+    "rows": (
+        "stores 3 rows of 1,000",
+        "both hold: changed by me, 0.5",
+        "cell: column 'note'",
+        "'older'",
+        "compacted",
+    ),
     "streaming_ingest": ("600,000 rows taken, 0 visible", "still 1,200,000 rows", "above 3"),
     "upserts": ("'tea', 'count': 4, 'price': 2.75", "left: ['tea']", "1 chunks pass straight through"),
     "transactions": ("inside:  [7] [13]", "outside: [10] [10]", "aborted: ", "9 rows, 8 versions"),

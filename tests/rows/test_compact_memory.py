@@ -1,0 +1,52 @@
+"""Compaction holds a group of chunks and what waits for a commit, not the table."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crdtcat import Table
+from crdtcat.maintenance import Progress, compact
+from tests.catalog.lakes import lake
+
+MIB = 2**20
+
+
+@pytest.fixture(autouse=True)
+def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = __import__("crdtcat.maintenance.compact", fromlist=["COMMIT_BYTES"])
+    monkeypatch.setattr(module, "COMMIT_BYTES", MIB)
+
+
+def stored(mebibytes: int) -> Table:
+    """Chunks of half a MiB, each with a deleted row."""
+    table = lake(inline_bytes=0, chunk_rows=32 * 1024).create_table("t")
+    for number in range(2 * mebibytes):
+        random = np.random.default_rng(number)
+        rows = MIB // 2 // 16
+        table.append(pa.table({"a": random.integers(0, 2**60, rows), "b": random.random(rows)}))
+    table.delete("b < 0.001")
+    return table
+
+
+def peak(table: Table) -> int:
+    gc.collect()
+    start, most = pa.total_allocated_bytes(), 0
+
+    def look(_: Progress) -> None:
+        nonlocal most
+        most = max(most, pa.total_allocated_bytes() - start)
+
+    result = compact(table._session, progress=look)
+    assert result.versions > 1
+    assert result.rows_left_out > 0
+    return most
+
+
+def test_peak_memory_does_not_depend_on_the_table() -> None:
+    small, large = peak(stored(6)), peak(stored(30))
+    assert large < 10 * MIB
+    assert large < small + 3 * MIB
