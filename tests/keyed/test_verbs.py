@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crdtcat import Catalog, Table
+from crdtcat import Catalog, Table, check_proof
 from crdtcat.errors import InvalidArgument, SchemaMismatch, UserError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("score", pa.float64())])
@@ -337,3 +337,18 @@ def test_settings_of_tables_without_a_key_are_what_they_were(tmp_path: Path) -> 
     assert b'"key":["id"]' in catalog.store.get("tables/people/settings.json")
     with pytest.raises(InvalidArgument, match="needs a table with a key"):
         catalog.table("plain").upsert([{"id": 1}])
+
+
+def test_the_root_hash_covers_deletes_and_chunks_can_be_proven(tmp_path: Path) -> None:
+    table = people(lake(tmp_path))
+    table.upsert([{"id": at} for at in range(5)])
+    table.upsert([{"id": at} for at in range(10, 15)])
+    first = table.head()
+    table.delete(keys=[3])
+    second = table.head()
+    assert first.root_hash != second.root_hash
+    assert table.diff(first.snapshot, second.snapshot).runs
+    for head in (first, second):
+        assert head.root_hash == lake(tmp_path).table("people").head(head.snapshot).root_hash
+        for chunk in head.chunks:
+            assert check_proof(head.root_hash, chunk, table.proof(chunk, at=head.snapshot))

@@ -9,7 +9,7 @@ from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.types import to_storage
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.head.head import Chunk, Head
-from crdtcat.head.leaves import changes_digest
+from crdtcat.head.leaves import changes_digest, read_as_stored
 from crdtcat.merkle import Proof, prove
 
 
@@ -26,8 +26,8 @@ def prove_chunk(head: Head, chunk: Chunk | int | str) -> Proof:
     """
     at = _place(head, chunk)
     entry = head.live[at : at + 1]
-    read_as_stored = bool(head.rows.untouched(entry)[0])
-    changes = b"" if read_as_stored else changes_digest(head.log, head.rows, int(entry[0]))
+    as_stored = bool(read_as_stored(head.rows, entry)[0])
+    changes = b"" if as_stored else changes_digest(head.log, head.rows, int(entry[0]))
     return prove(head.tree, at, head.log.hash[int(entry[0])].tobytes(), changes)
 
 
