@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crdtcat.chunks.read import FooterCache
+from crdtcat.head import Head
 from crdtcat.scan import merge_read
+from crdtcat.scan.execute import Execution
+from crdtcat.scan.key_conflicts import LostCell, lost_cells
+from crdtcat.store import open_store
 from tests.keyed.histories import (
     Made,
     causally_closed,
@@ -91,3 +96,22 @@ def test_pruning_never_changes_what_a_filter_keeps(seed: int, filter: str, key: 
     shown = read(made, key, columns=["a"], filter=filter)
     assert shown == [{"a": row["a"]} for row in matching]
     assert scan_of(head_of(made, settings_for(key)), filter=filter).count() == len(matching)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@settings(deadline=None, max_examples=20)
+@given(seed=SEEDS)
+def test_cells_that_lost_unseen_are_those_the_model_lists_and_counts(seed: int, key: tuple[str, ...]) -> None:
+    made = history(seed, key)
+    state = state_of(*(one.version for one in made if not one.is_upkeep))
+    told = model_head.head(state, model_settings(settings_for(key)))
+    listed = {(c.what[0], c.what[1][0], c.winner, c.loser) for c in told.conflicts if c.kind == "cell"}  # type: ignore[index]
+    found = list(lost_in(head_of(made, settings_for(key))))
+    assert {(c.key, c.column, c.winner, c.loser) for c in found if not c.blind} == listed
+    assert sum(c.blind for c in found) == told.blind_replacements
+
+
+def lost_in(head: Head) -> Iterator[LostCell]:
+    assert head.keyed is not None
+    execution = Execution(scan_of(head).plan, open_store("memory://none"), FooterCache(), verify=True)
+    return lost_cells(head, head.keyed, lambda chunk: execution.stored(chunk, head.settings.key))

@@ -352,3 +352,18 @@ def test_the_root_hash_covers_deletes_and_chunks_can_be_proven(tmp_path: Path) -
         assert head.root_hash == lake(tmp_path).table("people").head(head.snapshot).root_hash
         for chunk in head.chunks:
             assert check_proof(head.root_hash, chunk, table.proof(chunk, at=head.snapshot))
+
+
+def test_cells_that_lost_unseen_are_listed_and_blind_ones_on_request(tmp_path: Path) -> None:
+    table = people(lake(tmp_path))
+    others = [lake(tmp_path).table("people") for _ in range(2)]
+    for number, other in enumerate(others):
+        other.upsert([{"id": 1, "name": f"writer {number}"}, {"id": 2 + number}])
+    assert table.lost_cells() == []
+    assert [(cell.key, cell.column) for cell in table.lost_cells(blind=True)] == [((1,), "name")]
+    table.read()
+    for other in others:
+        other.update("id = 1", {"score": 1.0})
+    assert table.lost_cells() == []  # the second had seen the first
+    with pytest.raises(InvalidArgument, match="no key"):
+        lake(tmp_path).create_table("plain", SCHEMA).lost_cells()

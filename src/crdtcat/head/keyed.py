@@ -49,6 +49,7 @@ class KeyedRows(Rows):
         tombstones: chunks whose keys are deleted.
         deleters: per tombstone, the version that deletes.
         shadows: chunks whose cells count no more and hide older ones.
+        deletes: per version that deletes keys, the chunks that hold them.
     """
 
     def __init__(
@@ -70,6 +71,9 @@ class KeyedRows(Rows):
         counts = standing[log.chunk_version] if log.chunk_count else np.empty(0, bool)
         deleted = np.flatnonzero(counts & (log.kind == GONE))
         self.outdated = outdated
+        self.deletes: dict[int, list[int]] = {at: chunks.tolist() for at, chunks in removers.items()}
+        for chunk in deleted.tolist():
+            self.deletes.setdefault(int(log.chunk_version[chunk]), []).append(chunk)
         self.tombstones = np.concatenate((deleted, removed))
         self.deleters = np.concatenate((log.chunk_version[deleted].astype(np.int64), removed_by[removed]))
         self.shadows = np.flatnonzero(judged.is_entry & is_rows & (removed_by < 0) & outdated)

@@ -7,15 +7,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from crdtcat.errors import NoSnapshots
+from crdtcat.errors import InvalidArgument, NoSnapshots
 from crdtcat.handle import Handle
 from crdtcat.head import Chunk, Conflict, Diff, Head, History, diff_heads, prove_chunk
 from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
 from crdtcat.scan.changes import Changes
+from crdtcat.scan.execute import Execution
 from crdtcat.scan.feed import Feed
+from crdtcat.scan.key_conflicts import LostCell, lost_cells
 from crdtcat.scan.keyed_changes import KeyedChanges
 from crdtcat.scan.lost import lost_values
+from crdtcat.scan.plan import make_plan
 from crdtcat.verbs import travel
 from crdtcat.verbs.travel import At
 
@@ -85,6 +88,25 @@ class Reads(Handle):
     def conflicts(self, at: At | None = None) -> tuple[Conflict, ...]:
         """Concurrent writes that lost, and to whom."""
         return travel.head_at(self._session, at).conflicts
+
+    def lost_cells(self, at: At | None = None, *, blind: bool = False) -> list[LostCell]:
+        """Cells of a keyed table that lost to a version which had not seen them, by key.
+
+        Those between versions that had both read nothing, as blind upserts, are left out, unless `blind`.
+        Requests: a refresh, and a read of the key columns of all chunks, replaced ones too, whose keys
+        overlap those of another version. Raises `InvalidArgument` for a table without a key.
+        """
+        head = travel.head_at(self._session, at)
+        if head.keyed is None:
+            raise InvalidArgument(f"table {self.name!r} has no key: conflicts() lists its cells")
+        execution = Execution(
+            make_plan(head, None, None),
+            self._session.store,
+            self._footers,
+            verify=self._session.options.verify,
+        )
+        found = lost_cells(head, head.keyed, lambda chunk: execution.stored(chunk, head.settings.key))
+        return [cell for cell in found if blind or not cell.blind]
 
     def lost_values(self, conflict: Conflict, at: At | None = None) -> pa.Table:
         """What the loser of a conflict about cells wrote, as a table of that column.

@@ -1,0 +1,121 @@
+"""Which cells of a keyed table lost to a version that had not seen them: found by reading keys.
+
+Of the versions that wrote one cell the greatest wins. One that no other of them had seen was lost unseen; so
+was a cell below a delete of its key if no deleter had seen it. Pairs of versions that had both read nothing
+are told apart: blind upserts replace each other all the time, and whoever wants to know asks.
+
+Only chunks whose keys overlap those of another version are read, and only their key columns. What compactions
+replaced is read too: conflicts come from what versions did, and compaction changes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.clock import VersionId
+from crdtcat.format.kinds import ROWS
+from crdtcat.format.ops import ColumnId
+from crdtcat.head.head import Head
+from crdtcat.head.keyed import KeyedRows
+from crdtcat.scan.key_ranges import KeyRanges, groups_of
+
+Key = tuple[Any, ...]
+ReadKeys = Callable[[int], pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class LostCell:
+    """A cell of one key that lost to a version which had not seen it.
+
+    Attributes:
+        key: values of the key columns.
+        column: the column's name at birth.
+        winner: who wrote the cell that counts, or deleted the key.
+        loser: who wrote this one; its chunk still holds it.
+        blind: whether both had read nothing.
+    """
+
+    key: Key
+    column: str
+    winner: VersionId
+    loser: VersionId
+    blind: bool
+
+    def __str__(self) -> str:
+        return f"{self.column} of {self.key}: {self.loser} lost to {self.winner}"
+
+
+def lost_cells(head: Head, keyed: KeyedRows, read: ReadKeys) -> Iterator[LostCell]:
+    """Every such cell, by key. O(rows of chunks that overlap), in Python; memory: one group of them."""
+    log = head.log
+    standing = head.folded.standing
+    written = np.flatnonzero((log.kind == ROWS) & standing[log.chunk_version])
+    deleted = [(int(chunk), version) for version, chunks in keyed.deletes.items() for chunk in chunks]
+    chunks = np.unique(np.concatenate((written, np.array([chunk for chunk, _ in deleted], np.int64))))
+    ranges = KeyRanges(log, chunks)
+    order = np.argsort(ranges.first, kind="stable")
+    groups = groups_of(ranges.first[order], ranges.last[order])
+    is_written = np.isin(chunks, written)
+    deleters: dict[int, list[int]] = {}
+    for chunk, version in deleted:
+        deleters.setdefault(chunk, []).append(version)
+    for number in range(int(groups[-1]) + 1 if len(groups) else 0):
+        members = order[groups == number]
+        authors = set(log.chunk_version[chunks[members][is_written[members]]].tolist())
+        takers = {version for at in members.tolist() for version in deleters.get(int(chunks[at]), ())}
+        if len(authors | takers) > 1:
+            found = _Group(head)
+            for at in members.tolist():
+                chunk = int(chunks[at])
+                found.add(chunk, read(chunk), writes=bool(is_written[at]), deleters=deleters.get(chunk, ()))
+            yield from found.lost()
+
+
+class _Group:
+    """Who wrote and who deleted which keys, among chunks that overlap."""
+
+    def __init__(self, head: Head) -> None:
+        self._head, self._log, self._clocks = head, head.log, head.folded.clocks
+        self._writers: dict[Key, dict[ColumnId, set[int]]] = {}
+        self._deleters: dict[Key, set[int]] = {}
+
+    def add(self, chunk: int, stored: pa.Table, *, writes: bool, deleters: Sequence[int]) -> None:
+        names = self._head.settings.key
+        version = int(self._log.chunk_version[chunk])
+        fields = self._head.columns.fields(int(self._log.chunk_schema[chunk]))
+        columns = [field.column for field in fields if field.name not in names] if writes else []
+        for row in stored.select(list(names)).to_pylist():
+            key = tuple(row.values())
+            for column in columns:
+                self._writers.setdefault(key, {}).setdefault(column, set()).add(version)
+            if deleters:
+                self._deleters.setdefault(key, set()).update(deleters)
+
+    def lost(self) -> Iterator[LostCell]:
+        for key in sorted(self._writers):
+            deleters = self._deleters.get(key, set())
+            for column, authors in sorted(self._writers[key].items()):
+                found = {
+                    (max(authors), loser)
+                    for loser in authors - {max(authors)}
+                    if not self._seen(loser, authors)
+                }
+                if deleters:
+                    taker = max(deleters)
+                    below = {author for author in authors if author < taker}
+                    found |= {(taker, loser) for loser in below if not self._seen(loser, deleters)}
+                for winner, loser in sorted(found):
+                    blind = self._is_blind(winner) and self._is_blind(loser)
+                    ids = self._log.id_at(winner), self._log.id_at(loser)
+                    yield LostCell(key, column.name, *ids, blind)
+
+    def _seen(self, loser: int, others: set[int]) -> bool:
+        return any(self._clocks.saw(other, loser) for other in others - {loser})
+
+    def _is_blind(self, version: int) -> bool:
+        return set(self._clocks.of(version)) <= {self._log.id_at(version).writer}
