@@ -3,7 +3,8 @@
 Decisions:
 - Of the writes to one cell or property, the greatest id wins. A loser is a write that no other write to that
   cell had seen: what somebody knowingly replaced is history, not a conflict.
-- An update of a row that a delete or a greater overwrite took away is listed unless that one had seen it.
+- An update of a row that a delete or a greater overwrite took away is listed unless that one had seen it. In
+  a keyed table a version may delete a key and write it anew: that it has seen itself does not count.
 - A pair in which both read nothing is counted, not listed.
 - Losers below the horizon are forgotten with the rest of their history.
 - Compactions neither win nor lose; conflicts come from the deltas, so compaction changes none.
@@ -159,6 +160,9 @@ def _deleted_upserts(view: View, settings: Settings) -> Iterable[Conflict]:
             if (
                 winner is not None
                 and loser.id < winner.id
-                and not any(key in version.key_deletes and version.saw(loser) for version in view.standing)
+                and not any(
+                    key in version.key_deletes and version.saw(loser) and version is not loser
+                    for version in view.standing
+                )
             ):
                 yield Conflict("cell", (key, name), winner.id, loser.id)
