@@ -14,7 +14,7 @@ from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Answer, Overlap, WriteSet, overlaps, write_set
 from crdtcat.conflicts.resolve import Policy, settled
-from crdtcat.format.version import decode_version, encode_version
+from crdtcat.format.version import UPKEEP, decode_version, encode_version
 from crdtcat.log import Log, State
 from crdtcat.protocol import claim_name
 from crdtcat.protocol.claimer import Parent, Verdict
@@ -92,6 +92,8 @@ def judged(change: LogChange, number: int, data: bytes) -> Verdict:
             return Verdict(id, void=True)
     name = claim_name(change.folder, number)
     log = State(change.folder, decided=tuple(change.decisions.items())).joined([(name, data)]).log
+    if (log.operation == UPKEEP).all():
+        return Verdict(id, void=True)
     verdicts = [change.judged_in(log, at) for at in range(len(log))]
     return Verdict(verdicts[-1].id, tuple(item for verdict in verdicts for item in verdict.conflicts))
 

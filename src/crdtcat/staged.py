@@ -48,6 +48,7 @@ class StagedSession(Session):
         self.base, self.pinned = base, pinned
         self.staged: list[StagedVersion] = []
         self.inherited = 0
+        self.reads: list[Any] = []
         self._writer = writer
         self._staging = ForkSafeLock()
         self._shown: tuple[int, Head] | None = None

@@ -56,6 +56,7 @@ class Kind(Enum):
     WRITE_DROP = "write-drop"
     DROP_WRITE = "drop-write"
     PROPERTY_PROPERTY = "property-property"
+    READ_WRITE = "read-write"
 
     @property
     def rule(self) -> Rule:
@@ -86,4 +87,5 @@ RULES: Final[dict[Kind, Rule]] = {
     Kind.WRITE_DROP: _rule("mine writes to a column that theirs dropped", _FAIL, _OURS),
     Kind.DROP_WRITE: _rule("mine drops a column that theirs wrote to", _FAIL, _OURS, _THEIRS),
     Kind.PROPERTY_PROPERTY: _rule("both set the same property", _FAIL, _OURS, _THEIRS),
+    Kind.READ_WRITE: _rule("theirs changed what mine had read (serializable isolation)", _FAIL),
 }

@@ -163,7 +163,7 @@ class State:
             return add_parts(builder, id, body, self.folder, name)
         if id.writer not in decided:
             return None
-        if not decided[id.writer]:  # the number is taken, and nothing else
+        if not decided[id.writer] or not body["t"].get(self.folder):  # a number is taken, and nothing else
             builder.add(id, {"l": self.folder, "o": UPKEEP, "#": number}, name)
             return True
         return add_parts(builder, id, body, self.folder, name, number=number)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -21,16 +21,19 @@ from crdtcat.changes import LogChange
 from crdtcat.claiming import Committing
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import newest
-from crdtcat.conflicts import Overlap, WriteSet, write_set
+from crdtcat.conflicts import Kind, Overlap, WriteSet, write_set
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide
 from crdtcat.errors import CommitContended, CommitUnknown, StoreError, StoreUnavailable
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
 from crdtcat.head import Version
+from crdtcat.log import Log, select
 from crdtcat.log.build import LogBuilder
-from crdtcat.protocol.claimer import Parent
+from crdtcat.log.join import join_all
+from crdtcat.protocol.claimer import Parent, Verdict
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.commit import committed_version
+from crdtcat.transaction.reading import Read, changed
 from crdtcat.writing.restamp import StagedVersion, restamped
 from crdtcat.writing.writer import Slot, Writer, check_clock
 
@@ -42,10 +45,16 @@ class TransactionChange(LogChange):
     Attributes:
         staged: the versions.
         folders: all logs it touches.
+        reads: what it read, where its isolation is serializable.
+        session: the table inside the transaction.
+        after: the versions judged so far.
     """
 
     staged: tuple[StagedVersion, ...] = ()
     folders: tuple[str, ...] = ()
+    reads: tuple[Read, ...] = ()
+    session: StagedSession | None = None
+    after: list[Log] = field(default_factory=list)
 
     stands: ClassVar[bool] = False  # not before it is decided
 
@@ -78,6 +87,19 @@ class TransactionChange(LogChange):
             }
         )
 
+    def judged_in(self, log: Log, index: int) -> Verdict:
+        """What a version means for it: whether they wrote the same, or it changed what this one read."""
+        found = super().judged_in(log, index)
+        if not self.reads or self.session is None:
+            return found
+        self.after.append(select(log, np.arange(len(log)) == index))
+        pinned = self.session.pinned
+        words = changed(self.session, self.reads, pinned, join_all([pinned, *self.after]))
+        if not words:
+            return found
+        overlap = Overlap(Kind.READ_WRITE, found.id, int(log.number[index]), keys=words)
+        return found._replace(conflicts=(*found.conflicts, overlap))
+
     @cached_property
     def writes(self) -> tuple[WriteSet, ...]:
         """What each of its versions writes."""
@@ -88,8 +110,10 @@ class TransactionChange(LogChange):
         return tuple(write_set(log, index) for index in range(len(log)))
 
 
-def commit_cas(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]]:
+def commit_cas(sessions: Sequence[StagedSession], *, serializable: bool) -> list[tuple[Version, ...]]:
     """Commit what is staged, in all logs at once. One PUT for each table, and one for the decision.
+
+    A serializable transaction also claims tables that it only read: until it is decided, nobody changes them.
 
     Raises:
         CommitConflict: a commit that came between touched the same; nothing was committed.
@@ -108,7 +132,8 @@ def commit_cas(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]]:
             session.base.require_not_dropped()
             change = TransactionChange(
                 session.folder, {}, {}, slot, Policy.of(options.on_conflict),
-                staged=tuple(session.staged), folders=folders,
+                staged=tuple(session.staged), folders=folders, session=session,
+                reads=tuple(session.reads) if serializable else (),
             )  # fmt: skip
             parent, chain = newest(session.pinned), session.base.chain
             known_at = chain.known_at if chain.parent == parent else -np.inf
@@ -143,6 +168,8 @@ def _versions(session: StagedSession, work: Committing) -> tuple[Version, ...]:
     _, body = decode_version(step.data, str(step.id))
     parts = [StagedVersion(decode_version(data, "")[0], data) for data in body["t"][session.folder]]
     session.base.clock.observe(step.id.hlc)
+    if not parts:
+        return ()
     session.base.chain.saw(Parent(step.number, parts[-1].id), work.created_at)
     made = [committed_version(part, rebases=work.rebases) for part in parts]
     return (*made[:-1], committed_version(parts[-1], rebases=work.rebases, number=step.number))

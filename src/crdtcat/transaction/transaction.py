@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from crdtcat.staged import StagedSession
 from crdtcat.transaction.commit import commit_merged
 from crdtcat.transaction.commit_cas import commit_cas
 from crdtcat.transaction.pinning import pin
+from crdtcat.transaction.reading import Read
 from crdtcat.transaction.table import StagedTable
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.writer import Writer
@@ -31,8 +32,18 @@ from crdtcat.writing.writer import Writer
 if TYPE_CHECKING:
     from crdtcat.catalog import Catalog
 
+ISOLATIONS: Final = ("snapshot", "serializable")
 Name = tuple[str, str]
 """A table and a branch."""
+
+
+class Kept(NamedTuple):
+    """What a copy of a transaction takes along of one table."""
+
+    snapshot: Snapshot
+    staged: list[StagedVersion]
+    inherited: int
+    reads: list[Read]
 
 
 class Transaction:
@@ -47,8 +58,10 @@ class Transaction:
         versions: once committed, what was committed to each table, in order.
     """
 
-    def __init__(self, catalog: Catalog, tables: Sequence[str] = ()) -> None:
-        self._catalog = catalog
+    def __init__(self, catalog: Catalog, tables: Sequence[str] = (), *, isolation: str = "snapshot") -> None:
+        if isolation not in ISOLATIONS:
+            raise InvalidArgument(f"isolation={isolation!r}: choose from {', '.join(map(repr, ISOLATIONS))}")
+        self._catalog, self.isolation = catalog, isolation
         self._start()
         self.status = "open"
         self.versions: dict[str, tuple[Version, ...]] = {}
@@ -58,7 +71,7 @@ class Transaction:
     def _start(self) -> None:
         self._lock = ForkSafeLock()
         self._tables: dict[Name, StagedTable] = {}
-        self._waiting: dict[Name, tuple[Snapshot | None, list[StagedVersion], int]] = {}
+        self._waiting: dict[Name, Kept] = {}
         options = self._catalog.options
         self._writer = Writer("", self._catalog.clock, options.max_clock_skew_seconds * 1000)
 
@@ -93,14 +106,18 @@ class Transaction:
             raise InvalidArgument(
                 f"table {name!r} is in {base.settings.mode} mode, and others of this transaction are not"
             )
-        snapshot, staged, inherited = self._waiting.pop((name, branch), (None, [], 0))
-        if snapshot is None:
+        if self.isolation == "serializable" and base.settings.mode != "cas":
+            raise InvalidArgument(f"table {name!r} is in merge mode: serializable is for tables in CAS mode")
+        kept = self._waiting.pop((name, branch), None)
+        if kept is None:
             pinned = pin(base, {table._session.folder: table._session.pinned for table in self._all()})
         else:
             base.refresh()
-            pinned = versions_of(base.state.log, snapshot, name)
+            pinned = versions_of(base.state.log, kept.snapshot, name)
         session = StagedSession(base, pinned, self._writer)
-        session.staged, session.inherited = list(staged), inherited
+        if kept is not None:
+            session.staged, session.inherited = list(kept.staged), kept.inherited
+            session.reads = list(kept.reads)
         return session
 
     def _all(self) -> list[StagedTable]:
@@ -148,7 +165,7 @@ class Transaction:
         """A copy for another thread or process: it sees what is pinned and staged here, and what it stages
         comes back with `join`. It cannot be committed itself."""
         self._check_open()
-        forked = Transaction(self._catalog)
+        forked = Transaction(self._catalog, isolation=self.isolation)
         forked.status = "forked"
         forked._writer = Writer("", self._catalog.clock, 0)
         for name, table in self._tables.items():
@@ -168,27 +185,31 @@ class Transaction:
         for fork in forks:
             if fork.status != "forked":
                 raise InvalidArgument(f"{fork!r} is not an open fork of a transaction")
-            for (name, branch), table in fork._tables.items():
-                session = table._session
-                self.table(name, branch)._session.take(session.staged[session.inherited :])
-            for (name, branch), (_, staged, inherited) in fork._waiting.items():
-                self.table(name, branch)._session.take(staged[inherited:])
+            for name, kept in fork._kept().items():
+                if name not in self._tables:  # first used there: what was read there is what counts
+                    self._waiting[name] = kept._replace(staged=[], inherited=0, reads=[])
+                session = self.table(*name)._session
+                session.take(kept.staged[kept.inherited :])
+                session.reads += kept.reads
             fork.status = "joined"
 
     def __getstate__(self) -> dict[str, Any]:
         if self.status != "forked":
             raise InvalidArgument("a transaction is not copied: pickle a fork() of it, and join() that back")
-        waiting = dict(self._waiting)
+        return {"catalog": self._catalog, "isolation": self.isolation, "waiting": self._kept()}
+
+    def _kept(self) -> dict[Name, Kept]:
+        kept = dict(self._waiting)
         for name, table in self._tables.items():
             session = table._session
             snapshot = Head(session.table, session.pinned, session.settings).snapshot
-            waiting[name] = (snapshot, session.staged, session.inherited)
-        return {"catalog": self._catalog, "waiting": waiting}
+            kept[name] = Kept(snapshot, session.staged, session.inherited, session.reads)
+        return kept
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self._catalog = state["catalog"]
         self._start()
-        self.status, self.versions = "forked", {}
+        self.status, self.versions, self.isolation = "forked", {}, state["isolation"]
         self._waiting.update(state["waiting"])
 
     # Its end.
@@ -203,12 +224,16 @@ class Transaction:
         """
         if self.status != "open":
             raise InvalidArgument(f"this transaction is {self.status}: begin another")
-        sessions = [table._session for table in self._all() if table._session.staged]
+        strict = self.isolation == "serializable"
+        sessions = [table._session for table in self._all()]
+        if not any(session.staged for session in sessions):
+            sessions = []  # it read one snapshot, and that is all
+        sessions = [item for item in sessions if item.staged or (strict and item.reads)]
         if sessions:
             cas = sessions[0].settings.mode == "cas"
-            committed = commit_cas(sessions) if cas else commit_merged(sessions)
+            committed = commit_cas(sessions, serializable=strict) if cas else commit_merged(sessions)
             self.versions = {
-                session.table: versions for session, versions in zip(sessions, committed, strict=True)
+                session.table: made for session, made in zip(sessions, committed, strict=True) if made
             }
         self.status = "committed"
         return self.versions
