@@ -142,7 +142,7 @@ def _meet(mine: Any, theirs: Any) -> bool:
 
 def shown(overlap: Any) -> set[Row]:
     """The rows of a conflict, as chunk and offset."""
-    names = {
+    names: dict[Any, int] = {
         **{(VERSIONS[at : at + 1].tobytes(), 0): at for at in range(0, CHUNKS, 2)},
         **{("key", bytes([at]) * 32, 0): at for at in range(1, CHUNKS, 2)},
     }
