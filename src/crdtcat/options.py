@@ -12,6 +12,7 @@ from crdtcat.errors import InvalidArgument
 BUNDLE_EVERY: Final = 32  # commits per bundle, on average
 GRACE_SECONDS: Final = 600.0  # longer than any listing takes
 COLLECT_GRACE_SECONDS: Final = 86_400.0  # twice the longest commit: see limits.TRANSACTION_SECONDS_MAX
+MAX_COMMIT_DELAY_SECONDS: Final = 10.0  # a slower commit costs one LIST more
 MAX_CLOCK_SKEW_SECONDS: Final = 300.0  # S3 itself refuses requests at 15 minutes
 SEGMENT_BYTES: Final = 2**27  # of Arrow content: one PUT each, and several are encoded at once
 RETRIES: Final = 1000  # each lost race is another's commit: with jitter a hundred writers need a few dozen
@@ -37,6 +38,8 @@ class Options(BaseModel):
             the same three sizes.
         segment_bytes: Arrow content per segment file; a stream holds a few times this in memory, one for each
             core and one that is being filled.
+        max_commit_delay_seconds: nothing younger is expired; a commit that took more than half of it looks
+            whether it was. The same for everybody who uses a catalog.
         max_clock_skew_seconds: commits are refused when this machine's clock is further from the store's.
         verify: whether every column read is checked against its BLAKE3 hash.
         retries: CAS mode: how often a commit moves past others that were faster before it gives up.
@@ -59,6 +62,9 @@ class Options(BaseModel):
     chunk_rows_target: int = Field(default=limits.CHUNK_ROWS_TARGET, ge=1, le=limits.CHUNK_ROWS_GREATEST)
     chunk_rows_max: int = Field(default=limits.CHUNK_ROWS_GREATEST, ge=1, le=limits.CHUNK_ROWS_GREATEST)
     segment_bytes: int = Field(default=SEGMENT_BYTES, ge=2**20)
+    max_commit_delay_seconds: float = Field(
+        default=MAX_COMMIT_DELAY_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False
+    )
     max_clock_skew_seconds: float = Field(
         default=MAX_CLOCK_SKEW_SECONDS, gt=0, le=SECONDS_MAX, allow_inf_nan=False
     )

@@ -28,6 +28,7 @@ from crdtcat.format.version import OPERATIONS, pack, unpack
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.snapshot import versions_of
 from crdtcat.head.version import time_range
+from crdtcat.horizons import is_dead
 from crdtcat.incarnations import current_settings, exists
 from crdtcat.locks import ForkSafeLock
 from crdtcat.log import Log, State, Summary, empty_log
@@ -236,7 +237,10 @@ class Session:
             id, number, rebases = commit_claim(self, whole, puts, seen)
             return replace(version_of(id, operation, whole), number=number, rebases=rebases)
         clock = {} if seen is None else seen_clock(seen)
-        id = (writer or self.writer).commit(self.store, {**whole, **clock}, puts)
+        whole, chosen = {**whole, **clock}, writer or self.writer
+        id = chosen.commit(self.store, whole, puts)
+        while self.source is None and is_dead(self, id):
+            id = chosen.commit(self.store, whole)  # for good: the same commit under a younger id
         return version_of(id, operation, whole)
 
     def upkeep_writer(self) -> Writer:

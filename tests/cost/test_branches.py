@@ -1,4 +1,4 @@
-"""Branches, as their docstrings say."""
+"""Branches and expiry, as their docstrings say."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _sum(*costs: dict[str, int]) -> dict[str, int]:
 def test_branch(place: Place) -> None:
     catalog, table = _started(place)
     refresh = _refresh(catalog, table)
-    assert asked(catalog, lambda: table.branch("b")) == _sum(refresh, {"get": 2, "put": 1})
+    assert asked(catalog, lambda: table.branch("b")) == _sum(refresh, {"get": 2, "put": 1, "list": 1})
     branch = catalog.table("t", "b")
     branch.head()
     assert asked(catalog, lambda: branch.branch("c")) == _sum(refresh, {"get": 3, "put": 1})
     table.delete_branch("b")
-    assert asked(catalog, lambda: table.branch("b")) == _sum(refresh, {"get": 4, "put": 1})
+    assert asked(catalog, lambda: table.branch("b")) == _sum(refresh, {"get": 4, "put": 1, "list": 1})
 
 
 def test_opening_a_branch(place: Place) -> None:
@@ -77,7 +77,35 @@ def test_merge(place: Place) -> None:
     branch.append(many())
     # The branch's start is a refresh of this branch; then its own log; this log before and after.
     cost = asked(catalog, lambda: table.merge("b"))
-    assert cost == _sum(refresh, refresh, refresh, refresh, {"get": 2 + 1 + 1, "put": 1})
+    assert cost == _sum(refresh, refresh, refresh, refresh, {"get": 2 + 1 + 1, "put": 1, "list": 1})
     branch.append(few())
     cost = asked(catalog, lambda: table.merge("b"))
-    assert cost == _sum(refresh, refresh, refresh, refresh, {"get": 2 + 2 + 1, "put": 2})
+    assert cost == _sum(refresh, refresh, refresh, refresh, {"get": 2 + 2 + 1, "put": 2, "list": 1})
+
+
+def test_expire(place: Place) -> None:
+    place.open().create_table("t", SCHEMA)
+    catalog = place.open(max_commit_delay_seconds=0)
+    table = catalog.table("t")
+    for at in range(5):
+        table.append(few(start=at * 10))
+    table.checkpoint()
+    table.append(few())
+    assert catalog.store.can_create_exclusively  # found out once, by a probe
+    refresh = _refresh(catalog, table)
+    named = _sum(asked(catalog, table.tags), asked(catalog, table.branches))
+    dry = asked(catalog, lambda: table.expire(keep_last=1, dry_run=True))
+    assert dry == _sum(refresh, named, {"get": 1})  # a bundle not seen before
+    cost = asked(catalog, lambda: table.expire(keep_last=1))
+    # A proposal and the base; the base is read back by the refresh at the end.
+    assert cost == _sum(refresh, named, refresh, named, {"put": 2, "list": 1}, refresh, {"get": 1})
+
+
+def test_a_slow_commit_costs_one_list(place: Place) -> None:
+    place.open().create_table("t", SCHEMA)
+    catalog = place.open(max_commit_delay_seconds=0)
+    table = catalog.table("t")
+    real = table._session.writer._clock.tick
+    table._session.writer._clock.tick = lambda: real() - (10_000 << 16)  # type: ignore[method-assign]
+    assert asked(catalog, lambda: table.append(few())) == {"put": 1, "list": 1}
+    assert asked(catalog, lambda: table.append(few())) == {"put": 1, "list": 1}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 import pyarrow as pa
@@ -97,6 +98,11 @@ def _collect(catalog: Catalog) -> None:
     _table(catalog).collect()
 
 
+def _expire(catalog: Catalog) -> None:
+    quick = Catalog(catalog.store, **OPTIONS, max_commit_delay_seconds=0)
+    quick.table("t").expire(older_than=timedelta(0))
+
+
 def _commit_with_upkeep(catalog: Catalog) -> None:
     """Commits until one has bundled and collected as well."""
     busy = Catalog(catalog.store, upkeep=True, bundle_every=2, grace_seconds=0)
@@ -127,6 +133,7 @@ PLAYS: Final = (
     Play("commit-to-branch", lambda c: c.commit("t", rows(frozenset({7})), branch="side")),
     Play("merge", lambda c: _table(c).merge("side"), OLD | NEW, keyed=True),
     Play("delete-branch", lambda c: _table(c).delete_branch("side")),
+    Play("expire", _expire),
     Play("read", lambda c: c.read("t")),
     Play("head", lambda c: _table(c).head()),
     Play("create-table", _create_other),

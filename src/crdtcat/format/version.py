@@ -20,7 +20,7 @@ from crdtcat.errors import Corrupt, LimitExceeded, UnsupportedFormat
 from crdtcat.format.frame import digest, seal, unseal
 from crdtcat.limits import VERSION_FILE_BYTES_MAX
 
-FEATURES: Final[frozenset[str]] = frozenset()  # required features this release understands
+FEATURES: Final = frozenset({"horizon"})  # required features this release understands
 
 KEYS: Final[Mapping[str, str]] = {
     "!": "features a reader must understand, list of text",

@@ -15,9 +15,11 @@ from typing import Final
 
 import numpy as np
 
+from crdtcat.cached import cached_property
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.errors import Corrupt
 from crdtcat.format.sections import Array
+from crdtcat.log.join import select
 from crdtcat.log.log import Log
 from crdtcat.log.state import clock_of
 
@@ -58,15 +60,27 @@ class Clocks:
             _raise_to(seen, beyond)
             if parent is None:
                 return VectorClock(seen)
-            at = self._parent(parent, id)
+            found = self._parent(parent, id)
+            if found is None:
+                return self._horizon_clock.merge(VectorClock(seen))
+            at = found
             id = self._log.id_at(at)
         return known.merge(VectorClock(seen))
 
-    def _parent(self, parent: bytes, child: VersionId) -> int:
-        at = self._log.index_of(VersionId.from_bytes(parent))
-        if at < 0:
-            raise Corrupt(str(child), "the version whose clock it refers to is missing")
-        return at
+    def _parent(self, parent: bytes, child: VersionId) -> int | None:
+        """Where a version's clock continues; `None`: with one that is dead below the horizon."""
+        id = VersionId.from_bytes(parent)
+        at = self._log.index_of(id)
+        if at >= 0:
+            return at
+        if id.hlc < self._log.horizon:
+            return None
+        raise Corrupt(str(child), "the version whose clock it refers to is missing")
+
+    @cached_property
+    def _horizon_clock(self) -> VectorClock:
+        """What everybody has seen who saw a version that is dead below the horizon, as far as can be told."""
+        return log_clock(select(self._log, self._log.is_folded))
 
     def saw(self, index: int, other: int) -> bool:
         """Whether version `index` had seen version `other`."""

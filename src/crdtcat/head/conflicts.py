@@ -53,5 +53,13 @@ class Conflict:
     message: str
     rows: tuple[RowInterval, ...] = ()
 
+    def is_over(self, horizon: int) -> bool:
+        """Whether both met below a horizon, and nothing that is read depends on it any more."""
+        return (
+            self.kind in ("overwrite", "property")
+            and (self.winner is None or self.winner.hlc < horizon)
+            and (self.loser is None or self.loser.hlc < horizon)
+        )
+
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"

@@ -112,18 +112,21 @@ class Head:
 
     @property
     def version(self) -> int:
-        """How many versions stand: the length of `history`."""
+        """How many versions stand, those that were expired included: it never falls."""
         return int(self.folded.standing.sum())
 
     @cached_property
     def history(self) -> History:
-        """Standing versions in id order: the linearized view. A late version may sort into the past."""
-        return History(self.log, np.flatnonzero(self.folded.standing), self.folded.standing)
+        """Standing versions in id order: the linearized view. A late version may sort into the past. Those
+        below the horizon count, and are not listed."""
+        listed = np.flatnonzero(self.folded.standing & ~self.log.is_folded)
+        return History(self.log, listed, self.folded.standing)
 
     @cached_property
     def void(self) -> History:
         """Versions that do not count because an earlier one has their idempotency key."""
-        void = np.flatnonzero(~self.folded.standing & ~self.log.is_upkeep)
+        listed = ~self.log.is_upkeep & ~self.log.is_folded
+        void = np.flatnonzero(~self.folded.standing & listed)
         return History(self.log, void, self.folded.standing)
 
     @property
@@ -143,8 +146,10 @@ class Head:
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """Every concurrent write that lost, and to whom."""
-        return self.folded.conflicts
+        """Every concurrent write that lost, and to whom. What met below the horizon is forgotten, unless it
+        still decides what a column shows."""
+        found, horizon = self.folded.conflicts, self.log.horizon
+        return tuple(item for item in found if not item.is_over(horizon)) if horizon else found
 
     @cached_property
     def live(self) -> Array:

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from crdtcat.cached import cached_property
-from crdtcat.format.kinds import OVERLAY
+from crdtcat.format.kinds import COPY, GONE, OVERLAY
 from crdtcat.format.row_ops import Copy, Insertion, RowOps
 from crdtcat.format.sections import Array
 from crdtcat.head.compactions import Compactions
@@ -112,6 +112,20 @@ class Rows:
         if not self.is_plain:
             read[self.patches.source] = True
         return read
+
+    @property
+    def chunks_to_keep(self) -> Array:
+        """Per chunk, whether anybody may read it who has these versions and later ones.
+
+        What was removed, replaced or deleted as a whole stays so. An overlay that is in every copy of its
+        rows is not read again; where racing compactions left copies that differ in that, all overlays stay.
+        """
+        kind = self._log.kind
+        keep = self.chunks_read | (kind == GONE) | ((kind == COPY) & self._judged.is_entry)
+        if not self.is_plain and self._by_birth[1].size:
+            keep |= kind == OVERLAY
+        kept: Array = keep
+        return kept
 
     @cached_property
     def deleted(self) -> RowSet:

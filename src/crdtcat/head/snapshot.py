@@ -108,7 +108,13 @@ def versions_of(log: Log, snapshot: Snapshot, table: str) -> Log:
         NotFound: the snapshot is of another table.
     """
     # Upkeep is no part of a snapshot; what of it fits these versions is found out when rows are read.
-    chosen = select(log, seen_by(snapshot.clock, log) | log.is_upkeep) if len(log) else log
+    seen = seen_by(snapshot.clock, log) | log.is_upkeep
+    if log.horizon and not seen[log.is_folded].all():
+        raise Expired(
+            f"snapshot {snapshot.id[:12]} of {table!r} is below the horizon: its versions were folded "
+            f"together with {int((~seen[log.is_folded]).sum())} that it does not hold"
+        )
+    chosen = select(log, seen) if len(log) else log
     if data_versions(chosen) < snapshot.versions:
         raise Expired(
             f"snapshot {snapshot.id[:12]} holds {snapshot.versions} versions, and {table!r} has "

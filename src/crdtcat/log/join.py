@@ -36,10 +36,9 @@ def join(first: Log, second: Log) -> Log:
     Raises:
         Corrupt: one version id stands for two different deltas, which only a faulty bundle can bring about.
     """
-    if not len(second):
-        return first
-    if not len(first):
-        return second
+    if not len(second) or not len(first):
+        some, none = (first, second) if len(first) else (second, first)
+        return some if some.horizon >= none.horizon else some.with_(horizon=none.horizon)
     return in_order(_concatenated(first, second))
 
 
@@ -48,13 +47,15 @@ def join_all(logs: Sequence[Log]) -> Log:
 
     Raises `Corrupt` as `join` does.
     """
+    horizon = max((log.horizon for log in logs), default=0)
     parts = [log for log in logs if len(log)]
     if len(parts) < 2:
-        return parts[0] if parts else empty_log()
+        joined = parts[0] if parts else empty_log()
+        return joined if joined.horizon == horizon else joined.with_(horizon=horizon)
     while len(parts) > 1:  # neighbours first, so that no column is copied more than log(k) times
         pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
         parts = [_concatenated(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-    return in_order(parts[0])
+    return in_order(parts[0].with_(horizon=horizon))
 
 
 def in_order(log: Log) -> Log:
@@ -102,6 +103,7 @@ def _concatenated(first: Log, second: Log) -> Log:
     changes["inline"] = {**first.inline, **second.inline} if second.inline else first.inline
     shifted = second.statistics.moved(np.arange(chunks, chunks + second.chunk_count, dtype=np.int64))
     changes["statistics"] = first.statistics.plus(shifted)
+    changes["horizon"] = max(first.horizon, second.horizon)
     return first.with_(**changes)
 
 

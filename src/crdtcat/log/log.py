@@ -61,6 +61,7 @@ class Log:
         schemas, partitions: distinct packed values.
         inline: rows that are still inside version files, by (version id, ordinal).
         statistics: bounds per column and chunk, decoded when asked for.
+        horizon: versions below this time were folded into a base, see `crdtcat.log.horizon`; 0: none.
     """
 
     ids: Array
@@ -92,6 +93,7 @@ class Log:
     partitions: tuple[bytes, ...] = ()
     inline: Mapping[tuple[bytes, int], bytes] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=Statistics)
+    horizon: int = 0
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -121,6 +123,12 @@ class Log:
         """Per version, whether it changes only where rows are stored: no part of history or snapshots."""
         upkeep: Array = self.operation == UPKEEP
         return upkeep
+
+    @cached_property
+    def is_folded(self) -> Array:
+        """Per version, whether it lies below the horizon."""
+        folded: Array = self.id_fields["hlc"] < self.horizon
+        return folded
 
     def id_at(self, index: int) -> VersionId:
         """The version id at an index."""

@@ -64,14 +64,16 @@ class Bundle:
     Attributes:
         log: the deltas it covers.
         replaces: names of bundles whose coverage it contains: a reader that has this one skips those.
+        number: of a base, its place in the chain of bases; 0 for other bundles.
     """
 
     log: Log
     replaces: frozenset[str]
+    number: int = 0
 
 
-def encode_bundle(log: Log, folder: str, replaces: Sequence[str] = ()) -> bytes:
-    """The file for `log`. Cost: O(bytes). The caller has moved inlined rows to segments."""
+def encode_bundle(log: Log, folder: str, replaces: Sequence[str] = (), *, number: int = 0) -> bytes:
+    """The file for `log`; with a number, a base. The caller has moved inlined rows to segments."""
     if log.inline:
         raise ValueError("a bundle holds no inlined rows: move them to segments first")
     listed, statistics = to_sections(log.statistics)
@@ -80,12 +82,14 @@ def encode_bundle(log: Log, folder: str, replaces: Sequence[str] = ()) -> bytes:
     columns["ids"] = log.ids.view(np.uint8).reshape(-1, 36)
     columns["segment_name"] = log.segment_name.view(np.uint8).reshape(-1, 24)
     columns |= statistics
-    meta = {
+    meta: dict[str, Any] = {
         "l": folder,
         "schemas": list(log.schemas),
         "partitions": list(log.partitions),
         "statistics": [list(column) for column in listed],
     }
+    if number:
+        meta |= {"!": ["horizon"], "horizon": log.horizon, "number": number}
     ends = [log.id_at(0).to_bytes(), log.id_at(len(log) - 1).to_bytes()] if len(log) else [None, None]
     summary = pack([len(log), *ends, sorted(replaces)])
     before = b"".join((len(summary).to_bytes(4, "big"), summary, blake3(summary).digest(length=16)))
@@ -150,9 +154,13 @@ def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
             statistics=from_sections(columns, listed, len(fixed["hash"]), name),
             **fixed,
             **{title: columns[title] for title in _BLOBS},
+            horizon=int(meta.get("horizon", 0)),
         )
         _check(log, name)
-        return Bundle(log, summary.replaces)
+        number = int(meta.get("number", 0))
+        if (number > 0) != (log.horizon > 0):
+            raise Corrupt(name, "malformed bundle: a base has a number and a horizon")
+        return Bundle(log, summary.replaces, number)
     except Corrupt:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:

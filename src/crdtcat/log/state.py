@@ -23,18 +23,21 @@ from crdtcat.format.frame import digest
 from crdtcat.format.sections import Array
 from crdtcat.format.version import UPKEEP, decode_version, unpack
 from crdtcat.log.build import LogBuilder
+from crdtcat.log.horizon import above
 from crdtcat.log.join import join, join_all
-from crdtcat.log.log import ID, Log, empty_log
+from crdtcat.log.log import ID, ID_FIELDS, Log, empty_log
 from crdtcat.log.serialize import Bundle, decode_bundle
 from crdtcat.log.transactions import add_parts, transactions_in
 from crdtcat.protocol.names import (
     TRANSACTIONS,
+    base_number,
     bundle_name,
     bundle_rank,
     claim_name,
     claim_number,
     decided_transaction,
     decision_name,
+    is_base,
     is_bundle,
     is_claim,
     is_commit,
@@ -58,6 +61,7 @@ class State:
         needs: what the clocks of the versions say must exist.
         pending: claims of transactions that are not decided, with their bytes.
         decided: transactions that are, by writer, and whether they were committed.
+        base: name of the base that everything below its horizon comes from.
     """
 
     folder: str
@@ -68,6 +72,7 @@ class State:
     needs: VectorClock = field(default_factory=VectorClock)
     pending: tuple[tuple[str, bytes], ...] = ()
     decided: tuple[tuple[int, bool], ...] = ()
+    base: str = ""
 
     @cached_property
     def _identity(self) -> tuple[Any, ...]:
@@ -80,6 +85,7 @@ class State:
             places,
             self.pending,
             self.decided,
+            self.base,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -89,19 +95,28 @@ class State:
         return hash(self._identity)
 
     def missing(self, versions: Sequence[str]) -> Sequence[str]:
-        """Version files not in the log, and claims of numbers not in the log. O(k log n)."""
+        """Version files not in the log, and claims of numbers not in the log. What a base did not admit below
+        its horizon is dead, and not missing. O(k log n)."""
         known = self.elsewhere.union(name for name, _ in self.pending)
-        return _without(self.log, [name for name in versions if name not in known])
+        horizon = self.log.horizon if self.base else 0
+        return _without(self.log, [name for name in versions if name not in known], horizon)
 
     def unread(self, bundles: Sequence[str]) -> Sequence[str]:
-        """Bundles neither joined nor replaced."""
-        return [name for name in bundles if name not in self.bundles and name not in self.replaced]
+        """Bundles neither joined nor replaced; a base replaces those of lower numbers."""
+        number = base_number(self.base)
+        return [
+            name
+            for name in bundles
+            if name not in self.bundles
+            and name not in self.replaced
+            and not (is_base(name) and base_number(name) <= number)
+        ]
 
     def joined(self, files: Sequence[tuple[str, bytes]]) -> State:
         """This state with more files. Raises `Corrupt` or `UnsupportedFormat`, naming the file."""
         if not files:
             return self
-        logs, needs = [self.log], dict(self.needs)
+        logs, needs, base, ground = [], dict(self.needs), self.base, self.log
         bundles, replaced, elsewhere = set(self.bundles), set(self.replaced), set(self.elsewhere)
         builder = LogBuilder(self.folder)
         with paused_garbage_collection():
@@ -111,8 +126,14 @@ class State:
                     bundles.add(name)
                     replaced |= bundle.replaces
                     _require(needs, bundle.log, name)
-                    logs.append(bundle.log)
-            log = join_all(logs)
+                    if not is_base(name):
+                        logs.append(bundle.log)
+                    elif base_number(name) > base_number(base):
+                        base, ground = name, bundle.log
+            horizon = ground.horizon if base else 0
+            if ground is not self.log:
+                logs.append(self.log)
+            log = join_all([ground, *(above(part, horizon) for part in logs)])
             decided = dict(self.decided)
             decided.update(
                 (decided_transaction(name), decode_decision(data, name))
@@ -136,13 +157,14 @@ class State:
         _require(needs, fresh, self.folder)
         return State(
             self.folder,
-            join(log, fresh),
+            join(log, above(fresh, horizon)),
             frozenset(bundles),
             frozenset(replaced),
             frozenset(elsewhere),
             VectorClock(needs),
             tuple(pending),
             tuple(sorted(decided.items())),
+            base,
         )
 
     def _add_version(
@@ -176,14 +198,19 @@ class State:
         ]
 
     def gaps(self) -> frozenset[tuple[int, int]]:
-        """Versions that must exist, by their writers' counts and the clocks of others, and are not here."""
+        """Versions that must exist, by their writers' counts and the clocks of others, and are not here.
+
+        With a horizon, a writer's numbers are looked at from its first version above it on: before that, one
+        that is missing may be dead.
+        """
         return self._gaps
 
     @cached_property
     def _gaps(self) -> frozenset[tuple[int, int]]:
         if not len(self.log):
             return frozenset()
-        fields = self.log.id_fields
+        horizon = self.log.horizon
+        fields = self.log.id_fields[~self.log.is_folded] if horizon else self.log.id_fields
         writers = fields["writer"].astype(np.uint64)
         seqs = fields["seq"].astype(np.int64)
         gaps: set[tuple[int, int]] = set()
@@ -191,22 +218,27 @@ class State:
             order = np.lexsort((seqs, writers))
             writers, seqs = writers[order], seqs[order]
             before = np.concatenate(([0], seqs[:-1]))
-            before[np.concatenate(([True], writers[1:] != writers[:-1]))] = 0
+            first = np.concatenate(([True], writers[1:] != writers[:-1]))
+            before[first] = seqs[first] - 1 if horizon else 0
             at = np.flatnonzero(seqs > before + 1)  # equal numbers: a cloned machine; not a gap
             gaps = {(int(writers[i]), int(before[i]) + 1) for i in at}
         if len(self.needs):
             latest: dict[int, int] = dict(zip(writers.tolist(), seqs.tolist(), strict=True))
-            gaps |= {(w, latest.get(w, 0) + 1) for w, seq in self.needs.items() if latest.get(w, 0) < seq}
+            asked = ((w, seq) for w, seq in self.needs.items() if not horizon or w in latest)
+            gaps |= {(w, latest.get(w, 0) + 1) for w, seq in asked if latest.get(w, 0) < seq}
         return frozenset(gaps)
 
     def covered(self, bundle: tuple[str, bytes], names: Sequence[str]) -> Sequence[str]:
-        """Version files that the bundle holds and claims of numbers it has, by a fresh read of its bytes."""
-        missing = set(_without(self.read(bundle).log, names))
+        """Version files that the bundle holds and claims of numbers it has, by a fresh read of its bytes; a
+        base has those that are dead behind it, too."""
+        log = self.read(bundle).log
+        missing = set(_without(log, names, log.horizon))
         return [name for name in names if name not in missing]
 
     def contains(self, bundle: tuple[str, bytes], other: tuple[str, bytes]) -> bool:
         """Whether everything `other` covers is in the bundle."""
-        return bool((self.read(bundle).log.find(self.read(other).log.ids) >= 0).all())
+        log, others = self.read(bundle).log, self.read(other).log
+        return bool(((log.find(others.ids) >= 0) | (others.id_fields["hlc"] < log.horizon)).all())
 
     def file_of(self, id: VersionId) -> str:
         """The file in which a version of this log was committed."""
@@ -217,18 +249,25 @@ class State:
         """A bundle, by a fresh read of its bytes. Raises `Corrupt` where another one is under its name."""
         name, data = bundle
         found = decode_bundle(data, self.folder, name)
-        number = int(found.log.number.max(initial=0))
-        if last(name) != last(bundle_name(self.folder, bundle_rank(name), digest(data), number)):
+        if is_base(name):
+            right = found.number == base_number(name)
+        else:
+            claims = int(found.log.number.max(initial=0))
+            expected = bundle_name(self.folder, bundle_rank(name), digest(data), claims)
+            right = not found.number and last(name) == last(expected)
+        if not right:
             raise Corrupt(name, "holds another bundle: the file was renamed or its name damaged")
         return found
 
 
-def _without(log: Log, names: Sequence[str]) -> list[str]:
-    """Those of some commit files whose version, or whose number, the log does not have. O(k log n)."""
+def _without(log: Log, names: Sequence[str], horizon: int = 0) -> list[str]:
+    """Those of some commit files whose version, unless it is below a horizon, or whose number, the log does
+    not have. O(k log n)."""
     missing = _transactions_without(log, [name for name in names if name.startswith(TRANSACTIONS)])
     versions = [name for name in names if not is_claim(name) and not name.startswith(TRANSACTIONS)]
-    found = log.find(ids_of(versions))
-    missing += [versions[at] for at in np.flatnonzero(found < 0).tolist()]
+    ids = ids_of(versions)
+    absent = (log.find(ids) < 0) & (ids.view(ID_FIELDS)["hlc"] >= horizon)
+    missing += [versions[at] for at in np.flatnonzero(absent).tolist()]
     claims = [name for name in names if is_claim(name)]
     if claims:
         numbers = np.array([claim_number(name) for name in claims], np.uint64)

@@ -4,6 +4,7 @@ from crdtcat.maintenance.bundling import CheckpointResult
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.collect import CollectResult, collect_log
 from crdtcat.maintenance.compact import CompactResult, compact
+from crdtcat.maintenance.expire import ExpireResult, expire
 from crdtcat.maintenance.garbage import collect_garbage
 from crdtcat.maintenance.garbage_report import Garbage, GarbageResult
 from crdtcat.maintenance.merge import MergeResult, merge
@@ -19,6 +20,7 @@ __all__ = [
     "CollectResult",
     "CompactResult",
     "Depth",
+    "ExpireResult",
     "Garbage",
     "GarbageResult",
     "MergeResult",
@@ -30,6 +32,7 @@ __all__ = [
     "collect_garbage",
     "collect_log",
     "compact",
+    "expire",
     "merge",
     "stats",
     "upkeep",

@@ -20,7 +20,7 @@ from crdtcat.drive import run
 from crdtcat.errors import StoreUnavailable
 from crdtcat.format.frame import digest
 from crdtcat.log import Log, Summary, encode_bundle
-from crdtcat.protocol import Outcome, Publish, Put, bundle_name, bundle_rank
+from crdtcat.protocol import Outcome, Publish, Put, bundle_name, bundle_rank, is_base
 from crdtcat.session import Session
 from crdtcat.writing.inlined import moved_to_segments
 
@@ -70,7 +70,8 @@ def live_bundles(summaries: dict[str, Summary]) -> dict[str, Summary]:
 def taken_in(live: dict[str, Summary], gathered: int) -> list[str]:
     """The bundles that a new one of `gathered` versions takes in, smallest first."""
     taken: list[str] = []
-    for name in sorted(live, key=lambda name: (live[name].versions, name)):
+    bundles = [name for name in live if not is_base(name)]
+    for name in sorted(bundles, key=lambda name: (live[name].versions, name)):
         size = live[name].versions
         if size >= RATIO * gathered or size + gathered > BUNDLE_VERSIONS_MAX:
             break

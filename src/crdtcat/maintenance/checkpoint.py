@@ -18,7 +18,7 @@ from crdtcat.maintenance.bundling import (
     publish_bundle,
     taken_in,
 )
-from crdtcat.protocol import is_bundle
+from crdtcat.protocol import is_base, is_bundle
 from crdtcat.session import Session
 
 
@@ -34,17 +34,19 @@ def checkpoint(session: Session) -> CheckpointResult:
     names = [item.name for item in reader.listing if is_bundle(item.name)]
     covers: dict[str, Array] = {}
     summaries: dict[str, Summary] = {}
-    unreplaced = [name for name in names if name not in reader.state.replaced]
+    unreplaced = [name for name in names if name not in reader.state.replaced and not is_base(name)]
     answers = session.store.get_many([(name, 0, None) for name in unreplaced])
     for name, data in zip(unreplaced, answers, strict=True):
         if data is None:
             continue  # collected since: a bundle of higher rank covers it, and will be taken in next time
         bundle = reader.state.read((name, data))
-        covers[name] = log.find(bundle.log.ids)
+        found = log.find(bundle.log.ids)
+        covers[name] = found[found >= 0]  # some may be dead below the horizon
         summaries[name] = Summary(len(bundle.log), b"", b"", bundle.replaces)
     waiting = np.ones(len(log), bool)
     if session.start is not None and len(session.start):  # the start of a branch lies in its source's log
         waiting[log.find(session.start.ids)] = False
+    waiting[log.is_folded] = False  # a base has them
     for index in covers.values():
         waiting[index] = False
     waiting = _bounded(log, waiting)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crdtcat.errors import InvalidArgument, NotFound
+from crdtcat.errors import CommitUnknown, Expired, InvalidArgument
 from crdtcat.head import Conflict
-from crdtcat.log import select
+from crdtcat.horizons import greatest
+from crdtcat.log import Log, select
 from crdtcat.maintenance.bundling import publish_bundle
 from crdtcat.session import Session
 
@@ -77,11 +78,11 @@ def merge(target: Session, source: Session) -> MergeResult:
     if not len(carried):
         return replace(result, seconds=time.monotonic() - began)
     target.require_not_dropped()
+    _require_above(target, source, carried)
     published = publish_bundle(target, carried, (), ())
-    try:
-        after = target.head()
-    except NotFound as error:
-        raise NotFound(f"merge of {source.branch!r} into {target.branch!r}: {error}") from error
+    after = target.head()
+    if target.source is None:
+        _require_counted(target, after.log, carried)
     known = set(before.conflicts)
     return replace(
         result,
@@ -91,3 +92,31 @@ def merge(target: Session, source: Session) -> MergeResult:
         conflicts=tuple(item for item in after.conflicts if item not in known),
         seconds=time.monotonic() - began,
     )
+
+
+def _require_above(target: Session, source: Session, carried: Log) -> None:
+    """What a horizon has passed cannot be carried, and is named. Raises `Expired`."""
+    horizon = target.state.log.horizon if target.state.base else 0
+    passed = carried.is_folded | (carried.id_fields["hlc"] < horizon)
+    if passed.any():
+        first = carried.id_at(int(np.flatnonzero(passed)[0]))
+        raise Expired(
+            f"merge of {source.branch!r} into {target.branch!r}: {int(passed.sum())} versions lie below a "
+            f"horizon and cannot be carried over, the first is {first}; nothing was merged"
+        )
+
+
+def _require_counted(target: Session, after: Log, carried: Log) -> None:
+    """An expiry that ran beside the merge may have passed what it brought. One LIST."""
+    if greatest(target.store, target.table, target.settings.incarnation) <= int(
+        carried.id_fields["hlc"].min()
+    ):
+        return
+    lost = after.find(carried.ids) < 0
+    if lost.any():
+        first = carried.id_at(int(np.flatnonzero(lost)[0]))
+        raise Expired(f"an expiry passed {int(lost.sum())} of the merged versions by, the first is {first}")
+    if after.horizon <= int(carried.id_fields["hlc"].min()):
+        raise CommitUnknown(
+            "an expiry is under way that may pass the merged versions by; merge again when it is done"
+        )

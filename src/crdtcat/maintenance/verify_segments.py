@@ -178,7 +178,8 @@ class SegmentCheck:
         log = self._log
         stored = np.zeros(log.chunk_count, bool)
         stored[log.place_chunk] = True
-        for chunk in np.flatnonzero(~stored).tolist():
+        let_go = log.is_folded[log.chunk_version] & ~alive  # by an expiry: nothing reads them any more
+        for chunk in np.flatnonzero(~stored & ~let_go).tolist():
             version = int(log.chunk_version[chunk])
             id, hash = log.id_at(version), log.hash[chunk].tobytes()
             name = version_name(self._folder, id)

@@ -4,6 +4,9 @@ Version names begin with a hexadecimal digit, claims with a decimal one, bundle 
 rank: in any listing by name versions and claims come first, then bundles by rising rank. A bundle's rank is
 greater than that of any it replaces. So whatever was deleted before a page was read is covered by something
 on a later page.
+
+A base is a bundle that stands for everything below its horizon. Bases are numbered, each created only if
+there is none of that number, and sort after all other bundles: their ranks are above every other rank.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ TRANSACTIONS: Final = "transactions/"
 _BUNDLE = re.compile(r"z([0-9]{8})-[0-9a-f]{32}(?:-([0-9]{16}))?\.b")
 _DECISION = re.compile(r"[0-9a-f]{16}\.decision")
 _CLAIM = re.compile(r"[0-9]{16}\.c")
+_BASE = re.compile(r"zz([0-9]{8})\.b")
+_BASE_RANKS = 10**8
 _VERSION = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{8}-[0-9a-f]{32}\.v")
 
 
@@ -39,6 +44,11 @@ def claim_name(folder: str, number: int) -> str:
 def hint_name(folder: str) -> str:
     """The name of the hint: a claim that was there once, to begin a cold search at. Advice, never proof."""
     return f"{folder}hint"
+
+
+def base_name(folder: str, number: int) -> str:
+    """The name of a base."""
+    return f"{folder}zz{number:08d}.b"
 
 
 def decision_name(transaction: int) -> str:
@@ -88,8 +98,18 @@ def is_commit(name: str) -> bool:
 
 
 def is_bundle(name: str) -> bool:
-    """Whether a name is a bundle file's."""
-    return _BUNDLE.fullmatch(last(name)) is not None
+    """Whether a name is a bundle file's; a base is a bundle."""
+    return _BUNDLE.fullmatch(last(name)) is not None or is_base(name)
+
+
+def is_base(name: str) -> bool:
+    """Whether a name is a base's."""
+    return _BASE.fullmatch(last(name)) is not None
+
+
+def base_number(name: str) -> int:
+    """The number in a base's name; 0 for no name."""
+    return bundle_rank(name) - _BASE_RANKS if name else 0
 
 
 def bundle_number(name: str) -> int:
@@ -100,6 +120,9 @@ def bundle_number(name: str) -> int:
 
 def bundle_rank(name: str) -> int:
     """The rank in a bundle's name."""
+    base = _BASE.fullmatch(last(name))
+    if base is not None:
+        return _BASE_RANKS + int(base[1])
     match = _BUNDLE.fullmatch(last(name))
     if match is None:
         raise ValueError(f"{name} is not a bundle")

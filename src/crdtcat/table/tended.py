@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from crdtcat.handle import Handle
 from crdtcat.maintenance import (
@@ -10,12 +11,14 @@ from crdtcat.maintenance import (
     CollectResult,
     CompactResult,
     Depth,
+    ExpireResult,
     Progress,
     TableStats,
     VerifyReport,
     checkpoint,
     collect_log,
     compact,
+    expire,
     stats,
     verify,
 )
@@ -48,6 +51,32 @@ class Tended(Handle):
             StoreUnavailable, Corrupt: what was done until then stands.
         """
         return compact(self._session, rows=rows, progress=progress)
+
+    def expire(
+        self,
+        older_than: timedelta | datetime | None = None,
+        keep_last: int | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> ExpireResult:
+        """Forget the history of old versions; the table stays what it is, and what only they held can be
+        collected. `at=` below the horizon raises `Expired` from then on.
+
+        Tags and branches hold it back. It waits until what is to be forgotten is `max_commit_delay_seconds`
+        old. Requests: a refresh, what `tags` and `branches` cost, twice; 2 PUTs, 1 more for rows that were
+        inlined, 2 LISTs, one small GET per bundle not seen before, a DELETE, and a refresh.
+
+        Args:
+            older_than: an age, or a moment.
+            keep_last: how many versions stay in history. With both, what either keeps is kept.
+            dry_run: whether only to say what would be done.
+
+        Raises:
+            InvalidArgument: neither is given; or this is a branch, in CAS mode, or took part in transactions.
+            CapabilityMissing: the store cannot create a file exclusively.
+            StoreUnavailable: nothing was expired, or nobody knows; run it again.
+        """
+        return expire(self._session, older_than=older_than, keep_last=keep_last, dry_run=dry_run)
 
     def verify(
         self, depth: Depth = "bytes", *, progress: bool | Callable[[Progress], object] | None = None

@@ -14,7 +14,14 @@ import secrets
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from crdtcat.errors import AlreadyExists, Corrupt, InvalidArgument, InvalidName, NotFound
+from crdtcat.errors import (
+    AlreadyExists,
+    Corrupt,
+    InvalidArgument,
+    InvalidName,
+    NotFound,
+    StoreUnavailable,
+)
 from crdtcat.format.refs import (
     BranchStart,
     branches_folder,
@@ -25,6 +32,7 @@ from crdtcat.format.refs import (
 )
 from crdtcat.format.settings import dropped_name, log_folder
 from crdtcat.head import Snapshot
+from crdtcat.horizons import under_way
 from crdtcat.incarnations import MAIN, exists
 from crdtcat.names import validate_branch_name
 from crdtcat.session import Session
@@ -60,8 +68,8 @@ class Branch:
 def make_branch(session: Session, name: str, at: At | None) -> Session:
     """Start a branch at a snapshot of this one.
 
-    Costs a refresh, 2 GETs and 1 PUT; 2 more GETs for each time the name was deleted before. Raises
-    `AlreadyExists`, `InvalidName`, and as `at=` does.
+    Costs a refresh, 2 GETs, 1 PUT and 1 LIST; 2 more GETs for each time the name was deleted before. Raises
+    `AlreadyExists`, `InvalidName`, `StoreUnavailable` while the table is expired, and as `at=` does.
     """
     validate_branch_name(name)
     store, incarnation = session.store, session.settings.incarnation
@@ -76,6 +84,17 @@ def make_branch(session: Session, name: str, at: At | None) -> Session:
     if session.source is not None and exists(store, _over(session, Life(session.branch, session.life))):
         store.put(_over(session, Life(name, life)), b"")
         raise NotFound(f"branch {session.branch!r} of table {session.table!r} was deleted")
+    done = session.state.log.horizon
+    if (
+        session.source is None
+        and session.settings.mode == "merge"
+        and under_way(store, session.table, incarnation, done)
+    ):
+        store.put(_over(session, Life(name, life)), b"")
+        raise StoreUnavailable(
+            f"branch {name!r} was not made: an expiry of table {session.table!r} is under way; "
+            "try again when it is done, or run expire() if it was cut off"
+        )
     return _opened(session, Life(name, life), (session, snapshot))
 
 
@@ -157,6 +176,21 @@ def live_starts(store: Store, table: str, incarnation: int) -> dict[Life, Branch
         for life, name, data in zip(live, names, answers, strict=True)
         if data is not None
     }
+
+
+def needed_starts(store: Store, table: str, incarnation: int) -> dict[str, BranchStart]:
+    """The starts that reading the branches needs, by name: theirs, and those of deleted branches that they
+    start from in turn. As `live_starts`, and one GET for each of those."""
+    found = live_starts(store, table, incarnation)
+    asked = list(found.values())
+    while asked:
+        start = asked.pop()
+        source = Life(start.source, start.source_life)
+        if source.branch != MAIN and source not in found:
+            path = start_name(table, incarnation, *source)
+            found[source] = decode_branch_start(store.get(path), path)
+            asked.append(found[source])
+    return {f"{life.branch}~{life.number}" if life.number > 1 else life.branch: found[life] for life in found}
 
 
 def lives(store: Store, table: str, incarnation: int) -> dict[Life, bool]:

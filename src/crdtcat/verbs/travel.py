@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -11,6 +12,7 @@ from crdtcat.clock import VersionId, hlc
 from crdtcat.errors import (
     AlreadyExists,
     Corrupt,
+    Expired,
     InvalidArgument,
     InvalidName,
     LimitExceeded,
@@ -20,7 +22,9 @@ from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Snapshot, Version
+from crdtcat.head.clocks import seen_by
 from crdtcat.head.snapshot import is_token, versions_of
+from crdtcat.horizons import under_way
 from crdtcat.log import select
 from crdtcat.log.log import ID, Log
 from crdtcat.names import validate_tag_name
@@ -58,13 +62,24 @@ def head_at(session: Session, at: At | None) -> Head:
         if found < 0 or log.is_upkeep[found]:  # upkeep is no commit
             raise NotFound(f"table {session.table!r} has no version {at}")
         chosen = log.ids <= np.array([at.to_bytes()], ID)[0]
+        _require_folded(session, log, chosen, str(at))
     elif isinstance(at, datetime):
         chosen = _by(log, at)
         if not chosen.any():
             raise NotFound(f"table {session.table!r} has no version as old as {at.isoformat()}")
+        _require_folded(session, log, chosen, at.isoformat())
     else:
         raise InvalidArgument(f"at={at!r}: pass a Snapshot, a Version or its id, a tag, a datetime, or None")
     return Head(session.table, select(log, chosen | log.is_upkeep), session.settings)
+
+
+def _require_folded(session: Session, log: Log, chosen: Array, at: str) -> None:
+    """What was folded can only be read as a whole."""
+    if log.horizon and not chosen[log.is_folded].all():
+        raise Expired(
+            f"{at} is below the horizon of table {session.table!r}: its history up to "
+            f"{hlc.to_datetime(log.horizon).isoformat()} was expired"
+        )
 
 
 def _parse(session: Session, text: str) -> Snapshot | VersionId | datetime:
@@ -119,10 +134,12 @@ def _tag_name(session: Session, name: str) -> str:
 
 
 def write_tag(session: Session, name: str, at: At | None, *, replace: bool) -> Snapshot:
-    """Name a snapshot. One PUT after resolving `at`. Raises `AlreadyExists` unless `replace`."""
+    """Name a snapshot. One PUT after resolving `at`, and one LIST for an older one. Raises `AlreadyExists`
+    unless `replace`, `Expired` where an expiry passes it at this moment."""
     path = _tag_name(session, name)
     if is_token(name) or _is_version_id(name):
         raise InvalidName(f"tag name {name!r} looks like a snapshot token or a version id: choose another")
+    began = time.monotonic()
     snapshot = head_at(session, at).snapshot
     data = seal_json({"format": FORMAT_NUMBER, "snapshot": str(snapshot)})
     if replace:
@@ -131,7 +148,19 @@ def write_tag(session: Session, name: str, at: At | None, *, replace: bool) -> S
         raise AlreadyExists(
             f"table {session.table!r} already has a tag {name!r}; pass replace=True to move it"
         )
+    slow = time.monotonic() - began > session.options.max_commit_delay_seconds / 2
+    if session.source is None and (at is not None or slow):
+        _require_not_expiring(session, name, snapshot)
     return snapshot
+
+
+def _require_not_expiring(session: Session, name: str, snapshot: Snapshot) -> None:
+    """An expiry that began before the tag was there may fold what it needs apart. One LIST."""
+    log = session.state.log
+    under = under_way(session.store, session.table, session.settings.incarnation, log.horizon)
+    if (~seen_by(snapshot.clock, log) & (log.id_fields["hlc"] < under)).any():
+        session.store.delete([_tag_name(session, name)])
+        raise Expired(f"tag {name!r} was not made: its snapshot is being expired now")
 
 
 def read_tag(session: Session, name: str) -> Snapshot | None:

@@ -48,9 +48,14 @@ def inlined_bytes(log: Log, chunk: int) -> bytes:
     return data
 
 
-def moved_to_segments(log: Log) -> Moved:
-    """The log with every inlined chunk in a segment: one for each layout of columns among them."""
+def moved_to_segments(log: Log, needed: Array | None = None) -> Moved:
+    """The log with every inlined chunk in a segment: one for each layout of columns among them.
+
+    With `needed`, per chunk, those that are not may have no rows at all.
+    """
     chunks = inlined_chunks(log)
+    if needed is not None:
+        chunks = chunks[needed[chunks]]
     if not len(chunks):
         return Moved(log, ())
     puts = []

@@ -80,13 +80,14 @@ class Writer:
         with self._lock():
             if self._in_doubt or self._process != os.getpid():
                 self._renew()
-            stamp = {"h": self._clock.tick(), "w": self.id, "s": self.seq + 1, "l": self.folder}
-            id, data = encode_version({**body, **stamp})
+            id, data = self._stamped(body)
+            if puts:
+                if run(Publish(tuple(puts)), store).outcome is not Outcome.DONE:
+                    raise StoreUnavailable(
+                        f"{self.folder}: the rows could not be stored; nothing is visible, try again"
+                    )
+                id, data = self._stamped(body)  # storing rows may take long, and no id is older than need be
             name = version_name(self.folder, id)
-            if puts and run(Publish(tuple(puts)), store).outcome is not Outcome.DONE:
-                raise StoreUnavailable(
-                    f"{self.folder}: the rows could not be stored; nothing is visible, try again"
-                )
             # In doubt until the outcome is known, whatever interrupts us: no number is ever used twice.
             self._in_doubt = True
             publish_version(Put(name, data), body.get("k"), store)
@@ -105,6 +106,10 @@ class Writer:
             if self._in_doubt or self._process != os.getpid():
                 self._renew()
             yield Slot(self)
+
+    def _stamped(self, body: Mapping[str, Any]) -> tuple[VersionId, bytes]:
+        stamp = {"h": self._clock.tick(), "w": self.id, "s": self.seq + 1, "l": self.folder}
+        return encode_version({**body, **stamp})
 
 
 def check_clock(store: Store, max_skew_ms: float) -> None:

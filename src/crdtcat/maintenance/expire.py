@@ -1,0 +1,274 @@
+"""Expiry: folding what is below a horizon into a base, and forgetting its history.
+
+The order is what makes it safe: propose the horizon, then list, then write the base with everything found
+(model: proofs/tla/Horizon.tla). Bases are created exclusively, by number, each from the one before: of
+several expirers that race one wins, and the others begin again from its base. So what a base admitted is
+settled for good, and what it did not is dead for good.
+
+Tags and branch starts hold the horizon down: what is folded is read as a whole, so every snapshot that must
+stay readable has to contain all of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from crdtcat.clock import hlc
+from crdtcat.drive import run, store_now_ms
+from crdtcat.errors import CapabilityMissing, InvalidArgument, StoreUnavailable
+from crdtcat.format.refs import BranchStart
+from crdtcat.head import Head, Snapshot
+from crdtcat.head.clocks import seen_by
+from crdtcat.horizons import proposals, propose, withdraw
+from crdtcat.incarnations import MAIN
+from crdtcat.log import Log, encode_bundle
+from crdtcat.log.horizon import below, emptied
+from crdtcat.maintenance.bundling import INLINE_BYTES_AT_ONCE
+from crdtcat.maintenance.checkpoint import checkpoint
+from crdtcat.maintenance.summaries import summaries_of
+from crdtcat.protocol import Outcome, Publish, Put, base_name, base_number, is_bundle
+from crdtcat.session import Session
+from crdtcat.verbs.branches import needed_starts
+from crdtcat.verbs.travel import list_tags
+from crdtcat.writing.inlined import moved_to_segments
+
+TRIES: Final = 8  # other expirers would have to be faster every time
+HOLDS_SECONDS_MAX: Final = 60.0  # from looking for holds to storing the base; half of what others allow for
+
+
+@dataclass(frozen=True)
+class ExpireResult:
+    """What an expiry did.
+
+    Attributes:
+        versions: versions folded that were not before.
+        chunks: chunks of theirs, or folded earlier, that nothing reads any more.
+        segments: segments that only those referred to: `collect` may delete them.
+        horizon: history up to this moment is gone; `None`: there is no horizon.
+        held_by: tags and branches that keep the horizon from being where it was asked for.
+        bytes: size of the base.
+        name: the base's name; empty where nothing was folded.
+        dry_run: whether nothing was written.
+        seconds: how long it took.
+    """
+
+    versions: int = 0
+    chunks: int = 0
+    segments: int = 0
+    horizon: datetime | None = None
+    held_by: tuple[str, ...] = ()
+    bytes: int = 0
+    name: str = ""
+    dry_run: bool = False
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        held = f"; held back by {', '.join(self.held_by[:5])}" if self.held_by else ""
+        if not self.versions:
+            return f"expire: nothing to fold{held}"
+        would = "would be" if self.dry_run else "were"
+        upto = self.horizon.isoformat(timespec="milliseconds") if self.horizon else ""
+        return (
+            f"expire: {self.versions:,} versions below {upto} {would} folded, {self.chunks:,} chunks and "
+            f"{self.segments:,} segments let go, base of {self.bytes:,} bytes, in {self.seconds:.2f} s{held}"
+        )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A horizon that the holds allow, and what lies below it."""
+
+    horizon: int
+    log: Log
+    held_by: tuple[str, ...] = field(default=())
+
+
+def expire(
+    session: Session,
+    *,
+    older_than: timedelta | datetime | None = None,
+    keep_last: int | None = None,
+    dry_run: bool = False,
+) -> ExpireResult:
+    """Forget the history of versions that are old; the table stays what it is.
+
+    Requests: a refresh, what `tags` and `branches` cost, twice; 2 PUTs, 1 more for rows that were inlined, 2
+    LISTs, one small GET per bundle not seen before, a DELETE, and a refresh. Waits until what is to be folded
+    is `max_commit_delay_seconds` old.
+
+    Raises:
+        InvalidArgument: neither `older_than` nor `keep_last`; a branch, CAS mode, or a table that took part
+            in transactions.
+        CapabilityMissing: the store cannot create a file exclusively.
+        StoreUnavailable: nothing was folded, or nobody knows; run it again.
+    """
+    began = time.monotonic()
+    _check(session, keep_last)
+    wanted = _wanted(session.head(), session, older_than, keep_last)
+    _require_unmarked(session)
+    first = _planned(session, wanted)
+    if not len(first.log):
+        return ExpireResult(held_by=first.held_by, dry_run=dry_run, seconds=time.monotonic() - began)
+    if dry_run:
+        made = _made(session, first, session.state.bundles)
+        return replace(made.result, dry_run=True, seconds=time.monotonic() - began)
+    _wait(session, first.horizon)
+    result = _expired(session, first.horizon)
+    held_by = tuple(sorted({*first.held_by, *result.held_by}))
+    return replace(result, held_by=held_by, seconds=time.monotonic() - began)
+
+
+def _check(session: Session, keep_last: int | None) -> None:
+    if session.source is not None:
+        raise InvalidArgument(f"branch {session.branch!r}: only the history of {MAIN!r} is expired")
+    if session.settings.mode == "cas":
+        raise InvalidArgument(f"table {session.table!r} is in CAS mode: only merge mode can be expired")
+    if keep_last is not None and keep_last < 1:
+        raise InvalidArgument(f"keep_last={keep_last}: keep one at least")
+    if not session.store.can_create_exclusively:
+        raise CapabilityMissing(f"{session.store.url} cannot create a file exclusively, which expiry needs")
+
+
+def _require_unmarked(session: Session) -> None:
+    """A transaction counts in all its tables or in none: one horizon for all of them is not built."""
+    if session.marked:
+        raise InvalidArgument(f"table {session.table!r} took part in transactions: it cannot be expired yet")
+
+
+def _wanted(
+    head: Head, session: Session, older_than: timedelta | datetime | None, keep_last: int | None
+) -> int:
+    """The horizon asked for, at most now."""
+    now = store_now_ms(session.store)
+    limits = [hlc.pack(max(now, 0))]
+    if older_than is None and keep_last is None:
+        raise InvalidArgument("expire what? Pass older_than=timedelta(...) or keep_last=...")
+    if isinstance(older_than, timedelta):
+        limits.append(hlc.pack(max(now - older_than // timedelta(milliseconds=1), 0)))
+    elif older_than is not None:
+        moment = older_than if older_than.tzinfo else older_than.replace(tzinfo=UTC)
+        limits.append(hlc.pack(max(int(moment.timestamp() * 1000), 0)))
+    if keep_last is not None:
+        kept = head.history[-keep_last:]
+        limits.append(kept[0].id.hlc if len(kept) == keep_last else 0)
+    return min(limits)
+
+
+def _planned(session: Session, wanted: int) -> _Plan:
+    """What may be folded by what the session knows now. What `tags` and `branches` cost."""
+    log = session.state.log
+    horizon, held_by = wanted, []
+    for who, hold in _holds(session, log).items():
+        if hold < wanted:
+            held_by.append(who)
+        horizon = min(horizon, hold)
+    horizon = max(log.horizon, horizon)
+    fresh = (log.id_fields["hlc"] < horizon) & ~log.is_folded
+    return _Plan(horizon, below(log, horizon) if fresh.any() else below(log, 0), tuple(sorted(held_by)))
+
+
+def _holds(session: Session, log: Log) -> dict[str, int]:
+    """Per tag and branch the greatest horizon below which its snapshot holds everything."""
+    incarnation = session.settings.incarnation
+    starts: Mapping[str, BranchStart] = needed_starts(session.store, session.table, incarnation)
+    holds = {
+        f"branch {name}": min(_first_unseen(log, snapshot), _last(log, snapshot) + 1)
+        for name, snapshot in (
+            (name, Snapshot.parse(start.snapshot)) for name, start in starts.items() if start.source == MAIN
+        )
+    }
+    tagged = {f"tag {name}": _first_unseen(log, snapshot) for name, snapshot in list_tags(session).items()}
+    return holds | tagged
+
+
+def _first_unseen(log: Log, snapshot: Snapshot) -> int:
+    unseen = ~seen_by(snapshot.clock, log)
+    times = log.id_fields["hlc"][unseen]
+    return int(times.min()) if len(times) else 2**64 - 1
+
+
+def _last(log: Log, snapshot: Snapshot) -> int:
+    """The time of the latest version in a snapshot: what is committed on a branch of it is later."""
+    times = log.id_fields["hlc"][seen_by(snapshot.clock, log)]
+    return int(times.max()) if len(times) else 0
+
+
+def _wait(session: Session, horizon: int) -> None:
+    """Until no writer that was not slow can still be storing a version below the horizon."""
+    due_ms = hlc.milliseconds(horizon) + session.options.max_commit_delay_seconds * 1000
+    while (left_ms := due_ms - store_now_ms(session.store)) > 0:
+        time.sleep(min(left_ms / 1000, session.options.max_commit_delay_seconds))
+
+
+def _expired(session: Session, horizon: int) -> ExpireResult:
+    store, table, incarnation = session.store, session.table, session.settings.incarnation
+    mine = propose(store, table, incarnation, horizon)
+    for _ in range(TRIES):
+        listing = session.refresh().listing  # after it: whoever stores a version from now on can see it
+        while sum(map(len, session.state.log.inline.values())) > INLINE_BYTES_AT_ONCE:
+            checkpoint(session)
+        _require_unmarked(session)
+        looked = time.monotonic()
+        plan = _planned(session, horizon)
+        if not len(plan.log):  # others were faster, or somebody named a snapshot meanwhile
+            withdraw(store, [mine.name])
+            return ExpireResult(held_by=plan.held_by)
+        if plan.horizon < mine.horizon:  # held back since: say less, so that nobody waits for the rest
+            lower = propose(store, table, incarnation, plan.horizon)
+            withdraw(store, [mine.name])
+            mine = lower
+        made = _made(session, plan, [item.name for item in listing if is_bundle(item.name)])
+        _store_rows(session, made)
+        if time.monotonic() - looked > HOLDS_SECONDS_MAX:
+            continue  # somebody may have named a snapshot since, and taken us for dead
+        if store.put_if_absent(made.result.name, made.data):
+            found = proposals(store, table, incarnation)
+            withdraw(store, [item.name for item in found if item.horizon < mine.horizon])
+            session.refresh()
+            return made.result
+    withdraw(store, [mine.name])
+    raise StoreUnavailable(f"{session.folder}: other expiries were faster {TRIES} times; try again")
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A base, the segments that must be stored before it, and what it means."""
+
+    data: bytes
+    puts: tuple[Put, ...]
+    result: ExpireResult
+
+
+def _made(session: Session, plan: _Plan, bundles: Iterable[str]) -> _Made:
+    """The next base; `bundles` are those that are there. One small GET for each not seen before."""
+    needed = Head(session.table, plan.log, session.settings).rows.chunks_to_keep
+    log = emptied(plan.log, plan.horizon, needed)
+    moved = moved_to_segments(log, needed)
+    number = base_number(session.state.base) + 1
+    summaries = summaries_of(session, sorted(bundles))
+    passed = {
+        name for name, summary in summaries.items() if int.from_bytes(summary.last[:8], "big") < plan.horizon
+    }
+    data = encode_bundle(moved.log, session.folder, sorted(passed), number=number)
+    result = ExpireResult(
+        versions=int((~plan.log.is_folded).sum()),
+        chunks=int((~needed).sum()),
+        segments=len(np.setdiff1d(plan.log.segment_name, log.segment_name)),
+        horizon=hlc.to_datetime(plan.horizon),
+        held_by=plan.held_by,
+        bytes=len(data),
+        name=base_name(session.folder, number),
+    )
+    return _Made(data, moved.puts, result)
+
+
+def _store_rows(session: Session, made: _Made) -> None:
+    if made.puts and run(Publish(made.puts), session.store).outcome is not Outcome.DONE:
+        name = made.result.name
+        raise StoreUnavailable(f"{name}: its rows could not be stored; nothing was folded, try again")
