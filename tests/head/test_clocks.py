@@ -16,7 +16,8 @@ from crdtcat.format.settings import Settings
 from crdtcat.format.version import OPERATIONS, encode_version
 from crdtcat.head import Head, clocks
 from crdtcat.head.clocks import KEPT, Clocks, Members
-from crdtcat.log.state import State, clock_of
+from crdtcat.log.gaps import clock_of
+from crdtcat.log.state import State
 from crdtcat.protocol import version_name
 from crdtcat.testing.strategies_log import FOLDER, History, histories, play, steps
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from crdtcat.cached import cached_property
 from crdtcat.clock import VectorClock, VersionId
-from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.errors import Corrupt
 from crdtcat.format.decision import decode_decision
 from crdtcat.format.frame import digest
 from crdtcat.format.sections import Array
-from crdtcat.format.version import UPKEEP, decode_version, unpack
+from crdtcat.format.version import UPKEEP, decode_version
 from crdtcat.log.build import LogBuilder
+from crdtcat.log.gaps import gaps_of, require
 from crdtcat.log.horizon import above
 from crdtcat.log.join import join, join_all
 from crdtcat.log.log import ID, ID_FIELDS, Log, empty_log
@@ -116,24 +116,16 @@ class State:
         """This state with more files. Raises `Corrupt` or `UnsupportedFormat`, naming the file."""
         if not files:
             return self
-        logs, needs, base, ground = [], dict(self.needs), self.base, self.log
-        bundles, replaced, elsewhere = set(self.bundles), set(self.replaced), set(self.elsewhere)
-        builder = LogBuilder(self.folder)
+        needs, bundles, replaced = dict(self.needs), set(self.bundles), set(self.replaced)
+        elsewhere, builder = set(self.elsewhere), LogBuilder(self.folder)
         with paused_garbage_collection():
-            for name, data in files:
-                if is_bundle(name):
-                    bundle = self.read((name, data))
-                    bundles.add(name)
-                    replaced |= bundle.replaces
-                    _require(needs, bundle.log, name)
-                    if not is_base(name):
-                        logs.append(bundle.log)
-                    elif base_number(name) > base_number(base):
-                        base, ground = name, bundle.log
-            horizon = ground.horizon if base else 0
-            if ground is not self.log:
-                logs.append(self.log)
-            log = join_all([ground, *(above(part, horizon) for part in logs)])
+            found = {name: self.read((name, data)) for name, data in files if is_bundle(name)}
+            for name, bundle in found.items():
+                bundles.add(name)
+                replaced |= bundle.replaces
+                require(needs, bundle.log, name)
+            base, log = self._grounded(found)
+            horizon = log.horizon if base else 0
             decided = dict(self.decided)
             decided.update(
                 (decided_transaction(name), decode_decision(data, name))
@@ -154,7 +146,7 @@ class State:
                 elif not added:
                     elsewhere.add(name)
             fresh = builder.build()
-        _require(needs, fresh, self.folder)
+        require(needs, fresh, self.folder)
         return State(
             self.folder,
             join(log, above(fresh, horizon)),
@@ -166,6 +158,16 @@ class State:
             tuple(sorted(decided.items())),
             base,
         )
+
+    def _grounded(self, found: Mapping[str, Bundle]) -> tuple[str, Log]:
+        """The highest base there is now, and the log with these bundles; below its horizon, only the base."""
+        base = max((self.base, *filter(is_base, found)), key=base_number)
+        ground = found[base].log if base in found and base != self.base else self.log
+        parts = [bundle.log for name, bundle in found.items() if not is_base(name)]
+        if ground is not self.log:
+            parts.append(self.log)
+        horizon = ground.horizon if base else 0
+        return base, join_all([ground, *(above(part, horizon) for part in parts)])
 
     def _add_version(
         self, builder: LogBuilder, name: str, data: bytes, decided: Mapping[int, bool]
@@ -207,26 +209,7 @@ class State:
 
     @cached_property
     def _gaps(self) -> frozenset[tuple[int, int]]:
-        if not len(self.log):
-            return frozenset()
-        horizon = self.log.horizon
-        fields = self.log.id_fields[~self.log.is_folded] if horizon else self.log.id_fields
-        writers = fields["writer"].astype(np.uint64)
-        seqs = fields["seq"].astype(np.int64)
-        gaps: set[tuple[int, int]] = set()
-        if (seqs != 1).any():  # a writer of one version leaves no gap
-            order = np.lexsort((seqs, writers))
-            writers, seqs = writers[order], seqs[order]
-            before = np.concatenate(([0], seqs[:-1]))
-            first = np.concatenate(([True], writers[1:] != writers[:-1]))
-            before[first] = seqs[first] - 1 if horizon else 0
-            at = np.flatnonzero(seqs > before + 1)  # equal numbers: a cloned machine; not a gap
-            gaps = {(int(writers[i]), int(before[i]) + 1) for i in at}
-        if len(self.needs):
-            latest: dict[int, int] = dict(zip(writers.tolist(), seqs.tolist(), strict=True))
-            asked = ((w, seq) for w, seq in self.needs.items() if not horizon or w in latest)
-            gaps |= {(w, latest.get(w, 0) + 1) for w, seq in asked if latest.get(w, 0) < seq}
-        return frozenset(gaps)
+        return gaps_of(self.log, self.needs)
 
     def covered(self, bundle: tuple[str, bytes], names: Sequence[str]) -> Sequence[str]:
         """Version files that the bundle holds and claims of numbers it has, by a fresh read of its bytes; a
@@ -293,32 +276,6 @@ def _transactions_without(log: Log, names: Sequence[str]) -> list[str]:
 def ids_of(names: Sequence[str]) -> Array:
     """Version ids as 36-byte strings, from file names."""
     return np.frombuffer(bytes.fromhex("".join(last(name)[:-2] for name in names).replace("-", "")), ID)
-
-
-def clock_of(blob: bytes, name: str) -> tuple[bytes | None, dict[int, int]]:
-    """A packed clock: the version it is the difference to, and the difference."""
-    try:
-        parent, beyond = unpack(blob, name)
-        if parent is not None and (not isinstance(parent, bytes) or len(parent) != ID_BYTES):
-            raise Corrupt(name, "a clock refers to something that is no version id")
-        if not all(isinstance(writer, int) and isinstance(seq, int) for writer, seq in beyond.items()):
-            raise Corrupt(name, "a clock must be a map of numbers")
-    except (TypeError, ValueError, AttributeError) as error:
-        raise Corrupt(name, f"malformed clock: {error}") from error
-    return parent, beyond
-
-
-def _require(needs: dict[int, int], log: Log, name: str) -> None:
-    if log.clock.null_count == len(log):
-        return
-    for blob in log.clock.drop_null().to_pylist():
-        parent, beyond = clock_of(blob, name)
-        if parent is not None:
-            base = VersionId.from_bytes(parent)
-            beyond = {**beyond, base.writer: max(base.seq, beyond.get(base.writer, 0))}
-        for writer, seq in beyond.items():
-            if seq > needs.get(writer, 0):
-                needs[writer] = seq
 
 
 @contextmanager
