@@ -170,3 +170,25 @@ def test_shares_are_balanced_by_bytes() -> None:
     assert {len(share) for share in even} == {100}
     assert deal([], 10) == []
     assert deal([0, 0], None) == [(0, 1)]
+
+
+@pytest.mark.parametrize("commit", ["job", "task"])
+def test_upserts(spark: Any, tmp_path: Path, commit: str) -> None:
+    """A table with a key holds the last row of each, however many tasks wrote it, and reads so everywhere."""
+    lake = Catalog(tmp_path / "lake")
+    first = spark.range(0, 200, 1, 4).selectExpr("id", "0 as round", "cast(id as string) as name")
+    save(first, lake, "t", key=["id"], commit=commit)
+    later = spark.range(100, 300, 1, 3).selectExpr("id", "1 as round")  # leaves names as they are
+    save(later, lake, "t", commit=commit)
+    spark.range(0, 10).selectExpr("id", "2 as round").write.format("crdtcat").option("commit", commit).mode(
+        "append"
+    ).save(f"{lake.url}/t")
+    wanted = [
+        {"id": n, "round": 2 if n < 10 else int(n >= 100), "name": str(n) if n < 200 else None}
+        for n in range(300)
+    ]
+    assert lake.read("t").to_pylist() == wanted
+    for frame in (load(spark, lake, "t"), spark.read.format("crdtcat").load(f"{lake.url}/t")):
+        assert sorted((row.asDict() for row in frame.collect()), key=lambda row: row["id"]) == wanted
+    some = load(spark, lake, "t", columns=["name"], filter="round = 1 and id < 150")
+    assert sorted(row.name for row in some.collect()) == sorted(str(n) for n in range(100, 150))

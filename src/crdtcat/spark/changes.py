@@ -90,7 +90,7 @@ class Changes:
 
 
 def _labelled(side: Side, numbers: Sequence[int]) -> Iterator[pa.Table]:
-    for number, (_, tables) in zip(numbers, side.selection.tables(numbers), strict=True):
+    for number, tables in zip(numbers, side.selection.tables(numbers), strict=True):
         author = side.authors[number]
         moment = pa.scalar(author.time.astimezone(UTC), pa.timestamp("us", "UTC"))
         for table in tables:
@@ -122,6 +122,10 @@ def changes_between(
 
     Raises `InvalidArgument` where rows were removed or rewritten and the reader has no column to say so,
     unless it is told to ignore that."""
+    if after.settings.key:
+        raise InvalidArgument(
+            f"table {after.table!r} has a key: the changes of such tables cannot be read yet"
+        )
     found = _Difference(before, after)
     kinds = [(DELETE, before, found.removed), (BEFORE, before, found.updated), (AFTER, after, found.updated)]
     if not with_columns:

@@ -25,6 +25,7 @@ from crdtcat.chunks.types import decode_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.incarnations import MAIN
 from crdtcat.scan.plan import Plan
+from crdtcat.scan.units import Unit
 from crdtcat.spark.native import NativeGroup, Run, condition, quoted, split
 from crdtcat.spark.pinned import pin
 from crdtcat.spark.reading import Selection
@@ -74,11 +75,13 @@ def load(
     selection = Selection(pinned, names, filter)
     schema = selection.schema()
     plan, units = selection.planned()
-    root = _root(handle.store, native)
+    merged = plan.merge is not None and bool(plan.merge.groups)
+    root = None if merged else _root(handle.store, native)
     groups: list[NativeGroup] = []
     left: list[int] | None = None
     if root is not None:
-        groups, left = split(plan, units, opened._session.head(refresh=False).log)
+        plain = [unit for unit in units if isinstance(unit, Unit)]
+        groups, left = split(plan, plain, opened._session.head(refresh=False).log)
     frames = [frame for group in groups for frame in _native_frames(spark, root or "", plan, group)]
     if left is None or left or not frames:
         within = None if left is None else tuple(left)

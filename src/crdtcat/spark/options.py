@@ -33,6 +33,7 @@ _KNOWN: Final = {
     "partition_bytes": "read: Arrow content per task",
     "commit": "write: job or task",
     "partition_by": "write: how a table made here is partitioned, a list",
+    "key": "write: the key of a table made here, a list; rows with the key of others replace them",
     "evolve": "write: whether new columns may be added",
     "query": "write: a name under which a repeated write counts once",
     "metadata": "write: JSON, attached to the commit",
@@ -60,6 +61,7 @@ class SourceOptions:
     partition_bytes: int | None = None
     commit: str = "job"
     partition_by: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
     evolve: bool = False
     query: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -96,6 +98,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         partition_bytes=_count(options, "partition_bytes"),
         commit=_choice(options, "commit", ("job", "task")),
         partition_by=_list(options.get("partition_by", ""), "partition_by"),
+        key=_list(options.get("key", ""), "key"),
         evolve=_flag(options, "evolve", default=False),
         query=options.get("query"),
         metadata=_map(options, "metadata"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pickle
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -20,18 +21,22 @@ from blake3 import blake3
 
 from crdtcat import Catalog
 from crdtcat.chunks.read import FooterCache, Verify
-from crdtcat.errors import InvalidArgument
 from crdtcat.format.settings import Settings
 from crdtcat.head import Head
 from crdtcat.log import decode_bundle, encode_bundle
 from crdtcat.scan.execute import Execution
+from crdtcat.scan.merge_plan import Group, MergePlan
 from crdtcat.scan.plan import Plan, make_plan
-from crdtcat.scan.units import Unit, units
+from crdtcat.scan.units import UNIT_BYTES, Unit, units
 from crdtcat.table import Table
 from crdtcat.verbs.travel import At, head_at
 
 HEADS_KEPT: Final = 4  # per process
 _FOOTERS: Final = FooterCache()  # for all tables: segments have unique names
+
+
+Readable = Unit | slice | Group
+"""What a task reads at a time: a unit; in a keyed table a run of chunks, or a group merged by key."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +63,7 @@ class Pinned:
 
     def plan(
         self, columns: tuple[str, ...] | None, filter: Any, within: tuple[int, ...] | None
-    ) -> tuple[Plan, tuple[Unit, ...]]:
+    ) -> tuple[Plan, tuple[Readable, ...]]:
         """The plan of a scan of it, perhaps of some chunks only, and its units: the same wherever it is
         made."""
         name = (self.table, self.digest, columns, pickle.dumps(filter), within)
@@ -106,15 +111,29 @@ def _unpacked(key: _Key) -> Head:
 
 
 @lru_cache(HEADS_KEPT)
-def _planned(key: _Key) -> tuple[Plan, tuple[Unit, ...]]:
+def _planned(key: _Key) -> tuple[Plan, tuple[Readable, ...]]:
     pinned, columns, filter, within = key.value
     plan = make_plan(pinned.head(), columns, filter)
     if plan.merge is not None and plan.merge.groups:
-        raise InvalidArgument(
-            f"{pinned.table!r} has a key, and chunks whose keys overlap: Spark cannot read it yet; "
-            "read it with crdtcat.Catalog"
-        )
+        return plan, tuple(_by_key(plan, plan.merge))
     if within is not None:
         kept = np.isin(plan.chunks, within)
         plan = replace(plan, chunks=plan.chunks[kept], whole=plan.whole[kept])
     return plan, tuple(units(plan))
+
+
+def _by_key(plan: Plan, merge: MergePlan) -> Iterator[Readable]:
+    """A keyed table's groups, and its straight chunks in runs that one task can hold."""
+    nbytes = plan.head.log.nbytes
+    for item in merge.items:
+        if isinstance(item, Group):
+            yield item
+            continue
+        start, size = item.start, 0
+        for at in range(item.start, item.stop):
+            size += int(nbytes[plan.chunks[at]])
+            if size >= UNIT_BYTES:
+                yield slice(start, at + 1)
+                start, size = at + 1, 0
+        if start < item.stop:
+            yield slice(start, item.stop)

@@ -7,16 +7,18 @@ their tables into batches of a good size, and gives them the types Spark expects
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from crdtcat.scan.merge_execute import MergedExecution
+from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.units import Unit
-from crdtcat.spark.pinned import Pinned
+from crdtcat.spark.pinned import Pinned, Readable
 from crdtcat.spark.types import arrow_schema, spark_schema, to_spark
 
 BATCH_ROWS: Final = 64 * 1024  # at 10,000 a scan takes a sixth longer
@@ -43,7 +45,7 @@ class Selection:
     within: tuple[int, ...] | None = None
     units: tuple[Unit, ...] | None = None
 
-    def planned(self) -> tuple[Plan, tuple[Unit, ...]]:
+    def planned(self) -> tuple[Plan, tuple[Readable, ...]]:
         """The plan and its units. No request; made once per process."""
         plan, units = self.pinned.plan(self.columns, self.filter, self.within)
         return plan, units if self.units is None else self.units
@@ -54,18 +56,34 @@ class Selection:
 
     def shares(self, partition_bytes: int | None) -> list[tuple[int, ...]]:
         """Units by number, dealt out to partitions of about equal size. No request."""
-        return deal([unit.nbytes for unit in self.planned()[1]], partition_bytes)
+        plan, units = self.planned()
+        return deal([_nbytes(plan, unit) for unit in units], partition_bytes)
 
-    def tables(self, numbers: Sequence[int]) -> Iterator[tuple[Unit, list[pa.Table]]]:
-        """Some units and their rows, as an execution reads them. Raises `Corrupt`, naming what is damaged."""
+    def tables(self, numbers: Sequence[int]) -> Iterator[Iterable[pa.Table]]:
+        """The rows of some units, as an execution reads them. Raises `Corrupt`, naming what is damaged."""
         plan, units = self.planned()
         execution = self.pinned.execution(plan)
-        return ((units[number], execution.read(units[number])) for number in numbers)
+        for number in numbers:
+            unit = units[number]
+            if isinstance(unit, Unit):
+                yield execution.read(unit)
+            else:
+                assert plan.merge is not None
+                alone = replace(plan, merge=replace(plan.merge, items=(unit,)))
+                yield MergedExecution(alone, execution).tables()
 
     def batches(self, numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of some units, as Spark expects them."""
-        tables = (table for _, found in self.tables(numbers) for table in found)
+        tables = (table for found in self.tables(numbers) for table in found)
         return gathered(tables, arrow_schema(self.schema()))
+
+
+def _nbytes(plan: Plan, unit: Readable) -> int:
+    """Arrow content of what is read at a time."""
+    if isinstance(unit, Unit):
+        return unit.nbytes
+    chunks = list(unit.chunks) if isinstance(unit, Group) else plan.chunks[unit]
+    return int(plan.head.log.nbytes[chunks].sum())
 
 
 def deal(sizes: Sequence[int], partition_bytes: int | None) -> list[tuple[int, ...]]:

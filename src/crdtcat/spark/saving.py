@@ -33,6 +33,7 @@ def save(
     mode: str = "append",
     commit: str = "job",
     partition_by: Sequence[str] = (),
+    key: Sequence[str] = (),
     evolve: bool = False,
     query: str | None = None,
     metadata: Mapping[str, Any] | None = None,
@@ -47,6 +48,8 @@ def save(
         mode: `append`, `overwrite` (what was there when the write began), `errorifexists`, `ignore`.
         commit: `job` (one version, all or nothing) or `task` (each task commits by itself; appends only).
         partition_by: how a table made here is partitioned.
+        key: the key of a table made here. In a table with a key rows replace those with theirs, column by
+            column (an upsert); rows of one key are brought to one task, where the last counts.
         evolve: whether columns that the table does not have are added.
         query: a name for this write; repeated under the same name it counts once.
         metadata: attached to every version.
@@ -75,6 +78,7 @@ def save(
         mode="append" if mode == "ignore" else mode,
         commit=commit,
         partition_by=partition_by,
+        key=key,
         evolve=evolve,
         query=query,
         metadata=metadata,
@@ -88,6 +92,8 @@ def save(
         yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
 
     plain = df.toDF(*[f"c{at}" for at in range(len(names))])  # Spark would parse a name with a dot
+    if plan.staging.key:
+        plain = plain.repartition(*[f"c{names.index(name)}" for name in plan.staging.key])
     rows = plain.mapInArrow(staged, "report binary").collect()
     reports: list[Report] = [pickle.loads(row.report) for row in rows]  # noqa: S301 (made above)
     return plan.finish(reports, tidy=handle.options.upkeep)

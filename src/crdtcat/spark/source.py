@@ -90,6 +90,7 @@ def _planned(options: SourceOptions, schema: StructType, mode: str) -> WritePlan
         mode=mode,
         commit=options.commit,
         partition_by=options.partition_by,
+        key=options.key,
         evolve=options.evolve,
         query=options.query,
         metadata=options.metadata,

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from crdtcat import Catalog
 from crdtcat.chunks.check import check_segment
+from crdtcat.errors import InvalidArgument
 from crdtcat.incarnations import MAIN
 from crdtcat.maintenance import verify as verify_here
 from crdtcat.maintenance.compact import LEAST_SHARE, Compactor, CompactResult
@@ -87,6 +88,8 @@ def compact(
     handle = for_tasks(as_catalog(catalog))
     session = handle.table(table, branch)._session
     head = session.head()
+    if head.keyed is not None:
+        raise InvalidArgument(f"table {table!r} has a key: such tables are not compacted yet")
     target = rows or session.options.chunk_rows or session.options.chunk_rows_target
     todo = [list(group) for group in groups(head, least=max(2, target // LEAST_SHARE), target=target)]
     pinned = pinned_head(handle, head, branch)

@@ -103,6 +103,7 @@ class WritePlan:
             self.table,
             self.schema,
             partition_by=self.staging.partition_by,
+            key=self.staging.key,
             exist_ok=not self.exclusive,
         )
 
@@ -131,6 +132,7 @@ def plan_write(
     mode: str = "append",
     commit: str | None = None,
     partition_by: Sequence[str] = (),
+    key: Sequence[str] = (),
     evolve: bool = False,
     query: str | None = None,
     metadata: Mapping[str, Any] | None = None,
@@ -159,11 +161,11 @@ def plan_write(
     if found is not None and mode == "errorifexists":
         raise AlreadyExists(f"table {table!r} is already in {catalog.url}: append to it or overwrite it")
     if found is None and by_task:
-        found = catalog.create_table(table, columns, partition_by=partition_by, exist_ok=True)
+        found = catalog.create_table(table, columns, partition_by=partition_by, key=key, exist_ok=True)
     if found is None:
-        staging = plan_new(catalog.store, catalog.options, columns, partition_by)
+        staging = plan_new(catalog.store, catalog.options, columns, partition_by, key)
     else:
-        _check_partitioning(found, partition_by)
+        _check_settings(found, partition_by, key)
         staging = plan_parts(found._session, columns, evolve=evolve, overwrite=overwrite)
     return WritePlan(
         catalog,
@@ -191,7 +193,10 @@ def _tidy(session: Session, versions: Sequence[Version]) -> None:
         logger.warning("upkeep of %s is put off to another commit: %s", session.folder, error)
 
 
-def _check_partitioning(table: Table, partition_by: Sequence[str]) -> None:
+def _check_settings(table: Table, partition_by: Sequence[str], key: Sequence[str]) -> None:
+    held = table._session.settings.key
+    if key and tuple(key) != held:
+        raise InvalidArgument(f"key={list(key)}: table {table.name!r} is there, and its key is {list(held)}")
     if partition_by and tuple(partition_by) != table.partition_by:
         raise InvalidArgument(
             f"partition_by={list(partition_by)}: table {table.name!r} is there, and partitioned by "

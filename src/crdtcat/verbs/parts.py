@@ -40,16 +40,26 @@ def plan_parts(
     return staging_of(session, plan, replaces=head.snapshot if overwrite else None)
 
 
-def plan_new(store: Store, options: Options, incoming: pa.Schema, partition_by: Sequence[str]) -> Staging:
+def plan_new(
+    store: Store,
+    options: Options,
+    incoming: pa.Schema,
+    partition_by: Sequence[str],
+    key: Sequence[str] = (),
+) -> Staging:
     """As `plan_parts`, for a table that is created only when its first rows are committed. No request."""
     plan = fit(incoming, None, evolve=False)
     partitioning = parse_partitioning(partition_by)
     missing = [item.column for item in partitioning.fields if item.column not in incoming.names]
     if missing:
         raise SchemaMismatch(f"the rows lack {missing}, by which the table shall be partitioned")
+    missing = [name for name in key if name not in incoming.names]
+    if missing:
+        raise SchemaMismatch(f"the rows lack {missing}, which shall be the table's key")
     partitioning.validate(plan.schema)
     time_column = next((item.name for item in plan.schema if pa.types.is_timestamp(item.type)), None)
-    return Staging(store, plan, tuple(map(str, partitioning.fields)), options, time_column)
+    by = tuple(map(str, partitioning.fields))
+    return Staging(store, plan, by, options, time_column, key=tuple(key))
 
 
 def commit_parts(
@@ -78,6 +88,11 @@ def commit_parts(
     if staging.key != session.settings.key:
         raise InvalidArgument(
             f"the rows were staged for a table with the key {list(staging.key)}, and the key of "
+            f"{session.table!r} is {list(session.settings.key)}"
+        )
+    if staging.key != session.settings.key:
+        raise InvalidArgument(
+            f"the rows were staged for a table with the key {list(staging.key)}, and that of "
             f"{session.table!r} is {list(session.settings.key)}"
         )
     joined = join_parts(staging, parts)
