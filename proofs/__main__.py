@@ -1,4 +1,4 @@
-"""`python -m proofs [smt] [coq] [vectors] [tla]`: run every proof and model, a line each; exit 1 on gaps."""
+"""`python -m proofs [smt] [coq] [vectors] [traces] [tla]`: run every proof and model; exit 1 on gaps."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Callable
 
-from proofs import coq_runner, smt_runner, tla_runner, vectors_runner
+from proofs import coq_runner, smt_runner, tla_runner, traces_runner, vectors_runner
 from proofs.report import MissingTool, Report
 
 PARTS: dict[str, Callable[[Report], None]] = {
     "smt": smt_runner.run,
     "coq": coq_runner.run,
     "vectors": vectors_runner.run,
+    "traces": traces_runner.run,
     "tla": tla_runner.run,
 }
 
