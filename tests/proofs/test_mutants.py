@@ -1,0 +1,52 @@
+"""Mutation testing, the bounded part: a few mistakes in the core, the same ones each time, are noticed."""
+
+from __future__ import annotations
+
+import ast
+import os
+
+import pytest
+
+from proofs import mutants
+
+SAMPLE = 4
+
+
+def test_a_few_mutants_of_lattices_and_clocks_are_killed() -> None:
+    modules = [
+        module for module in mutants.TESTS if module.startswith(("crdtcat.lattice.", "crdtcat.clock."))
+    ]
+    tried = list(mutants.run(modules, SAMPLE))
+    assert len(tried) == SAMPLE
+    assert [mutant.name for mutant, alive in tried if alive] == []
+
+
+@pytest.mark.skipif(
+    os.environ.get("CRDTCAT_SLOW") != "full", reason="minutes; CRDTCAT_SLOW=full, or `make mutants`"
+)
+def test_a_few_mutants_of_every_module_are_killed() -> None:
+    assert [mutant.name for mutant, alive in mutants.run(list(mutants.TESTS), 40) if alive] == []
+
+
+def test_every_module_has_mutants_with_names_of_their_own() -> None:
+    for module in mutants.TESTS:
+        found = mutants.mutants(module)
+        assert found, module
+        assert len({mutant.name for mutant in found}) == len(found)
+
+
+def test_explanations_are_of_mutants_that_exist() -> None:
+    names = {mutant.name for module in mutants.TESTS for mutant in mutants.mutants(module)}
+    assert mutants.explained().keys() <= names
+    assert all(len(reason) > 20 for reason in mutants.explained().values())
+
+
+def test_a_mutant_differs_from_the_module_in_one_place() -> None:
+    (mutant,) = [
+        one for one in mutants.mutants("crdtcat.clock.hlc") if "tick: last + 1 -> last - 1" in one.name
+    ][:1]
+    ours = ast.unparse(ast.parse(mutants.path_of(mutant.module).read_text())).splitlines()
+    theirs = ast.unparse(mutants.mutated(mutant)).splitlines()
+    different = [(a, b) for a, b in zip(ours, theirs, strict=True) if a != b]
+    assert len(different) == 1
+    assert "last - 1" in different[0][1]
