@@ -195,7 +195,8 @@ def mutated(mutant: Mutant) -> ast.Module:
                 return ast.copy_location(other, node)
             return super().generic_visit(node)
 
-    return ast.fix_missing_locations(_Change().visit(tree))
+    _Change().visit(tree)  # in place: the module itself is no place
+    return ast.fix_missing_locations(tree)
 
 
 class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
