@@ -1,4 +1,4 @@
-"""`python -m proofs [smt] [coq] [vectors] [traces] [tla]`: run every proof and model; exit 1 on gaps."""
+"""`python -m proofs [part ...]`: run every proof and model, or some parts; exit 1 on gaps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from proofs import coq_runner, smt_runner, tla_runner, traces_runner, vectors_runner
+from proofs import coq_runner, mutants, smt_runner, tla_runner, traces_runner, vectors_runner
 from proofs.report import MissingTool, Report
 
 PARTS: dict[str, Callable[[Report], None]] = {
@@ -14,6 +14,7 @@ PARTS: dict[str, Callable[[Report], None]] = {
     "coq": coq_runner.run,
     "vectors": vectors_runner.run,
     "traces": traces_runner.run,
+    "mutants": mutants.report_sample,
     "tla": tla_runner.run,
 }
 
