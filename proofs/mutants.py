@@ -283,7 +283,7 @@ def run(modules: Sequence[str], sample: int | None) -> Iterator[tuple[Mutant, bo
 
 
 def report_sample(report: Report) -> None:
-    """The bounded part, which `make proofs` runs: a few mutants of lattices and clocks, the same every time."""
+    """The bounded part, which `make proofs` runs: a few mutants, the same ones every time."""
     modules = [module for module in TESTS if module.startswith(SAMPLED)]
     for mutant, alive in run(modules, SAMPLE):
         (report.gap if alive else report.good)("mutants", mutant.name, "survives" if alive else "killed")
