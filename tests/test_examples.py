@@ -13,6 +13,18 @@ ROOT = Path(__file__).parents[1]
 EXPECTED: dict[str, tuple[str, ...]] = {
     "cas": ("numbers: [1, 2, 3, 4, 5, 6, 7, 8, 9]", "update-update", "columns balance", "balance: [0]"),
     "convergence": ("60,000", "Every acknowledged row is there", "Done."),
+    "branches": (
+        "main:  ['tea', 'jam', 'rye']",
+        "2 versions that added 1 rows",
+        "'tea': 2.5",
+        "branches left: []",
+    ),
+    "offline": (
+        "sent 2 versions, received 2",
+        "the same table: True True",
+        "property checked",
+        "0 versions sent",
+    ),
     "demo": (
         "60 versions by",
         "4,000 rows of 4,000; 2 commits are void",

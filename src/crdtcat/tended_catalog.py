@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
+from crdtcat.clock import HybridClock
 from crdtcat.errors import NotFound
 from crdtcat.format.settings import dropped_name
 from crdtcat.incarnations import MAIN, exists
-from crdtcat.maintenance import CatalogStats, GarbageResult, Progress, collect_garbage
+from crdtcat.maintenance import CatalogStats, GarbageResult, Progress, SyncResult, collect_garbage, sync
+from crdtcat.maintenance.progress import teller
 from crdtcat.maintenance.transactions import TransactionsResult, collect_transactions
 from crdtcat.options import COLLECT_GRACE_SECONDS, Options
 from crdtcat.session import Session
@@ -20,6 +24,10 @@ class TendedCatalog:
 
     store: Store
     options: Options
+    _clock: HybridClock
+
+    def __init__(self, url: Any, storage_options: Mapping[str, Any] | None = None, **options: Any) -> None:
+        raise NotImplementedError
 
     def _check_format(self, *, create: bool = False) -> None:
         raise NotImplementedError
@@ -85,3 +93,43 @@ class TendedCatalog:
     def stats(self) -> CatalogStats:
         """`Table.stats` of every table, and their sums. Requests: what `tables` makes, and each `stats`."""
         return CatalogStats(tuple(self.table(name).stats() for name in self.tables()))
+
+    def sync(
+        self,
+        other: str | os.PathLike[str] | Self,
+        tables: Sequence[str] | None = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        progress: bool | Callable[[Progress], object] | None = None,
+    ) -> SyncResult:
+        """Exchange versions with another catalog, both ways: afterwards both have the same tables.
+
+        Writers who were apart (a laptop without network, another region) converge: each side gets the
+        versions it lacks, under their own ids, and concurrent changes merge as always. Doing it again, from
+        either side, or by two at once, changes nothing; cut off, it goes on where it was. Only main is
+        exchanged, not branches and tags. What cannot be carried is refused, by table, in the result.
+
+        Requests: the settings of all tables on both sides, a cold refresh of each log, 1 GET and 1 PUT per
+        segment that a side lacks, 1 PUT per 256 MiB of them, and 1 LIST.
+
+        Args:
+            other: the other catalog, or its URL.
+            tables: names; all by default.
+            storage_options: for the other catalog's file system.
+            progress: `True` prints to standard error; a function is called with `Progress` values.
+
+        Raises:
+            Corrupt, StoreUnavailable, AccessDenied: as reading and writing do; what was carried stays.
+        """
+        if not isinstance(other, TendedCatalog):
+            other = type(self)(other, storage_options, **self.options.model_dump())
+        self._check_format(create=True)
+        other._check_format(create=True)
+        return sync(
+            self.store,
+            other.store,
+            tables=tables,
+            options=self.options,
+            clock=self._clock,
+            tell=teller(progress),
+        )

@@ -10,6 +10,7 @@ from crdtcat.maintenance.garbage_report import Garbage, GarbageResult
 from crdtcat.maintenance.merge import MergeResult, merge
 from crdtcat.maintenance.progress import Progress
 from crdtcat.maintenance.stats import CatalogStats, TableStats, stats
+from crdtcat.maintenance.sync import SyncResult, Transfer, sync
 from crdtcat.maintenance.upkeep import upkeep
 from crdtcat.maintenance.verify import verify
 from crdtcat.maintenance.verify_report import Depth, Problem, VerifyReport
@@ -26,7 +27,9 @@ __all__ = [
     "MergeResult",
     "Problem",
     "Progress",
+    "SyncResult",
     "TableStats",
+    "Transfer",
     "VerifyReport",
     "checkpoint",
     "collect_garbage",
@@ -35,6 +38,7 @@ __all__ = [
     "expire",
     "merge",
     "stats",
+    "sync",
     "upkeep",
     "verify",
 ]

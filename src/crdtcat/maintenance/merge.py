@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crdtcat.errors import CommitUnknown, Expired, InvalidArgument
+from crdtcat.format.kinds import ROWS
 from crdtcat.head import Conflict
 from crdtcat.horizons import greatest
 from crdtcat.log import Log, select
@@ -82,12 +83,12 @@ def merge(target: Session, source: Session) -> MergeResult:
     published = publish_bundle(target, carried, (), ())
     after = target.head()
     if target.source is None:
-        _require_counted(target, after.log, carried)
+        require_counted(target, carried)
     known = set(before.conflicts)
     return replace(
         result,
         versions=len(carried),
-        rows=int(carried.rows.sum(dtype=np.uint64)),
+        rows=int(carried.rows[carried.kind == ROWS].sum(dtype=np.uint64)),
         bytes=published.bytes,
         conflicts=tuple(item for item in after.conflicts if item not in known),
         seconds=time.monotonic() - began,
@@ -106,17 +107,20 @@ def _require_above(target: Session, source: Session, carried: Log) -> None:
         )
 
 
-def _require_counted(target: Session, after: Log, carried: Log) -> None:
-    """An expiry that ran beside the merge may have passed what it brought. One LIST."""
-    if greatest(target.store, target.table, target.settings.incarnation) <= int(
-        carried.id_fields["hlc"].min()
-    ):
+def require_counted(target: Session, carried: Log) -> None:
+    """Whether what was put into a log counts there: an expiry that ran beside it may have passed it by.
+
+    One LIST, and a refresh if an expiry was proposed above it. Raises `Expired`, `CommitUnknown`.
+    """
+    least = int(carried.id_fields["hlc"].min())
+    if greatest(target.store, target.table, target.settings.incarnation) <= least:
         return
-    lost = after.find(carried.ids) < 0
+    log = target.refresh().state.log
+    lost = log.find(carried.ids) < 0
     if lost.any():
         first = carried.id_at(int(np.flatnonzero(lost)[0]))
-        raise Expired(f"an expiry passed {int(lost.sum())} of the merged versions by, the first is {first}")
-    if after.horizon <= int(carried.id_fields["hlc"].min()):
+        raise Expired(f"an expiry passed {int(lost.sum())} of these versions by, the first is {first}")
+    if log.horizon <= least:
         raise CommitUnknown(
-            "an expiry is under way that may pass the merged versions by; merge again when it is done"
+            "an expiry is under way that may pass these versions by; repeat it when that is done"
         )

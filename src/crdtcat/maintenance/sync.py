@@ -1,0 +1,258 @@
+"""Exchanging versions between two catalogs, so that writers who were apart converge.
+
+A version means the same in every catalog: its delta is keyed by its id. So each side gets a bundle of the
+versions that it lacks, under their own ids, and the segments that hold their rows. Segments go first, always
+under new names: one that lies there already may be garbage that is about to be deleted. Versions go in the
+order of their ids and in groups of bounded size, each a bundle: a version's id is above those of all that it
+had seen, so every group leaves a log without gaps, and a sync that is cut off goes on from there.
+
+Afterwards both sides have the same versions, and so the same head. What cannot be carried is refused by name,
+table by table: other settings, CAS mode, a table that one side dropped, versions below a horizon.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from crdtcat.chunks.footer import footer_digest
+from crdtcat.chunks.segment import segment_name
+from crdtcat.clock import HybridClock
+from crdtcat.errors import Corrupt, CrdtcatError, Expired, InvalidArgument, Missing, NotFound
+from crdtcat.format.kinds import ROWS
+from crdtcat.format.sections import Array
+from crdtcat.format.settings import Settings
+from crdtcat.incarnations import MAIN, all_settings, create, current_settings
+from crdtcat.log import Log, select
+from crdtcat.log.join import in_order
+from crdtcat.maintenance.bundling import publish_bundle
+from crdtcat.maintenance.merge import require_counted
+from crdtcat.maintenance.progress import Progress, Tell
+from crdtcat.options import Options
+from crdtcat.session import Session
+from crdtcat.store import Store
+
+GROUP_BYTES: Final = 256 * 2**20  # segments copied before the versions that need them are published
+GROUP_VERSIONS: Final = 100_000  # at most, in one bundle
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What went one way, for one table.
+
+    Attributes:
+        versions: versions that the other side lacked.
+        rows: rows those had added.
+        segments: segments copied for them.
+        bytes: their size.
+    """
+
+    versions: int = 0
+    rows: int = 0
+    segments: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class SyncResult:
+    """What a sync did.
+
+    Attributes:
+        sent: per table, what the other catalog got.
+        received: per table, what this catalog got.
+        refused: per table that was left as it is, why.
+        seconds: how long it took.
+    """
+
+    sent: Mapping[str, Transfer] = field(default_factory=dict)
+    received: Mapping[str, Transfer] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was refused."""
+        return not self.refused
+
+    def __str__(self) -> str:
+        sides = (("sent", self.sent), ("received", self.received))
+        told = ", ".join(
+            f"{sum(one.versions for one in side.values()):,} versions and "
+            f"{sum(one.bytes for one in side.values()) / 1e6:,.1f} MB {what}"
+            for what, side in sides
+        )
+        lines = [f"sync: {len(self.sent):,} tables, {told}, in {self.seconds:.2f} s"]
+        return "\n".join([*lines, *(f"refused {name}: {why}" for name, why in sorted(self.refused.items()))])
+
+
+def sync(
+    here: Store,
+    there: Store,
+    *,
+    tables: Sequence[str] | None,
+    options: Options,
+    clock: HybridClock,
+    tell: Tell,
+) -> SyncResult:
+    """Exchange the versions of tables between two stores. Both have a catalog's marker.
+
+    Costs the settings of all tables on both sides, a refresh of each log, 1 GET and 1 PUT per segment that a
+    side lacks, 1 PUT and 1 LIST per group of versions. Raises `NotFound` for a table that neither side has,
+    and what the stores raise; what was carried until then stays.
+    """
+    began = time.monotonic()
+    found = _names(here, there, tables)
+    sent: dict[str, Transfer] = {}
+    received: dict[str, Transfer] = {}
+    refused: dict[str, str] = {}
+    for done, name in enumerate(found):
+        tell(Progress("syncing", done, len(found), "tables"))
+        try:
+            ours, theirs = _sessions(here, there, name, options, clock)
+            received[name] = _carry(theirs, ours, tell)
+            sent[name] = _carry(ours, theirs, tell)
+        except (InvalidArgument, Expired, NotFound) as error:
+            sent.pop(name, None)
+            refused[name] = str(error)
+    tell(Progress("syncing", len(found), len(found), "tables"))
+    return SyncResult(sent, received, refused, time.monotonic() - began)
+
+
+def _names(here: Store, there: Store, tables: Sequence[str] | None) -> list[str]:
+    if tables is not None:
+        if isinstance(tables, str):
+            raise InvalidArgument(f"tables={tables!r}: pass a list")
+        return sorted(set(tables))
+    listed = [all_settings(store, store.folders("tables/")) for store in (here, there)]
+    live = {name for side in listed for name, found in side.items() if found is not None}
+    return sorted(
+        name
+        for name in live
+        if not all(
+            isinstance(side.get(name), Settings | None) and _is_gone(side.get(name)) for side in listed
+        )
+    )
+
+
+def _is_gone(found: Settings | CrdtcatError | None) -> bool:
+    return found is None or (isinstance(found, Settings) and found.dropped)
+
+
+def _sessions(
+    here: Store, there: Store, name: str, options: Options, clock: HybridClock
+) -> tuple[Session, Session]:
+    """Handles on both sides; a table that one side never had is created there with the other's settings."""
+    ours, theirs = current_settings(here, name), current_settings(there, name)
+    if _is_gone(ours) and _is_gone(theirs):
+        raise NotFound(f"neither side has a table {name!r}")
+    if ours is not None and theirs is not None:
+        if ours.dropped or theirs.dropped:
+            url = here.url if ours.dropped else there.url
+            raise InvalidArgument(
+                f"it was dropped in {url}: drop it on the other side too, or create it again"
+            )
+        if _comparable(ours) != _comparable(theirs):
+            raise InvalidArgument(f"its settings in {here.url} and in {there.url} differ")
+    settings = ours or theirs
+    assert settings is not None
+    if settings.mode == "cas":
+        raise InvalidArgument("it is in CAS mode, where history is one line: only merge mode can be synced")
+    if ours is None:
+        ours = _created(here, name, settings)
+    if theirs is None:
+        theirs = _created(there, name, settings)
+    first, second = (
+        Session(store, name, branch=MAIN, settings=mine, options=options, clock=clock)
+        for store, mine in ((here, ours), (there, theirs))
+    )
+    return first, second
+
+
+def _comparable(settings: Settings) -> Settings:
+    return settings.model_copy(update={"incarnation": 1})
+
+
+def _created(store: Store, name: str, settings: Settings) -> Settings:
+    made = create(store, name, settings, None) or current_settings(store, name)
+    if made is None or made.dropped or _comparable(made) != _comparable(settings):
+        raise InvalidArgument(f"it was created in {store.url} meanwhile, with other settings")
+    return made
+
+
+def _carry(source: Session, target: Session, tell: Tell) -> Transfer:
+    """Bring what `target` lacks of `source`, group by group."""
+    theirs = source.refresh().state.log
+    known = target.refresh().state.log
+    carried = select(theirs, known.find(theirs.ids) < 0)
+    if not len(carried):
+        return Transfer()
+    _require_above(source, target, carried)
+    names: dict[bytes, bytes] = {}  # segments by their name here, once a bundle there refers to them
+    segments = total = 0
+    for group in _groups(carried):
+        moved, copied, size = _copied(source.store, target.store, group, names)
+        publish_bundle(target, moved, (), ())
+        segments, total = segments + copied, total + size
+        tell(Progress(f"to {target.store.url}: {target.table}", len(group), len(carried), "versions", total))
+    require_counted(target, carried)
+    rows = int(carried.rows[carried.kind == ROWS].sum(dtype=np.uint64))
+    return Transfer(len(carried), rows, segments, total)
+
+
+def _require_above(source: Session, target: Session, carried: Log) -> None:
+    """Raises `Expired`, naming the first version that cannot be carried."""
+    passed = carried.id_fields["hlc"] < target.state.log.horizon
+    for mask, where in ((passed, target), (carried.is_folded, source)):
+        if mask.any():
+            first = carried.id_at(int(np.flatnonzero(mask)[0]))
+            raise Expired(
+                f"{int(mask.sum())} versions lie below the horizon of {where.store.url} and cannot be "
+                f"carried, the first is {first}; nothing of this table was carried that way"
+            )
+
+
+def _groups(carried: Log) -> Iterator[Log]:
+    """Runs of versions in id order whose segments are together about as large as is copied at once."""
+    size = np.zeros(len(carried), np.float64)
+    _, first = np.unique(carried.place_segment, return_index=True)  # counted where it is first needed
+    version = carried.chunk_version[carried.place_chunk[first]]
+    np.add.at(size, version, carried.segment_size[carried.place_segment[first]].astype(np.float64))
+    number = np.maximum(np.cumsum(size) // GROUP_BYTES, np.arange(len(carried)) // GROUP_VERSIONS)
+    for each in np.unique(number).tolist():
+        yield select(carried, number == each)
+
+
+def _copied(source: Store, target: Store, group: Log, names: dict[bytes, bytes]) -> tuple[Log, int, int]:
+    """The group with places in the target, and how many segments of how many bytes were copied for it."""
+    titles = [group.segment_name.tobytes()[at : at + 24] for at in range(0, 24 * len(group.segment_name), 24)]
+    fresh = [title for title in titles if title not in names]
+    total = 0
+    for title in fresh:
+        here = segment_name(title[:16], title[16:])
+        new = title[:16] + secrets.token_bytes(8)
+        data = _whole(source, here, group, titles.index(title))
+        target.put(segment_name(new[:16], new[16:]), data)
+        names[title] = new
+        total += len(data)
+    renamed: Array = np.array([names[title] for title in titles], "S24")
+    return in_order(group.with_(segment_name=renamed)) if titles else group, len(fresh), total
+
+
+def _whole(source: Store, name: str, group: Log, at: int) -> bytes:
+    """A segment, checked against what the log says of it. Raises `Corrupt`."""
+    try:
+        data = source.get(name)
+    except Missing as error:
+        raise Corrupt(name, "missing, and versions refer to it") from error
+    size, footer = int(group.segment_size[at]), int(group.segment_footer[at])
+    if (
+        len(data) < size
+        or footer_digest(size, data[size - footer : size]) != group.segment_digest[at].tobytes()
+    ):
+        raise Corrupt(name, "not the segment that versions refer to")
+    return data[:size]

@@ -1,0 +1,218 @@
+"""Two catalogs that exchange versions: laptops without network, other regions."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crdtcat import Catalog
+from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument
+from crdtcat.store import open_store
+from crdtcat.testing.faulty import FaultyStore, nth
+from crdtcat.testing.invariants import head_value
+from crdtcat.testing.s3_server import S3Server
+from tests.catalog.lakes import another, lake, objects
+
+
+def numbers(catalog: Catalog, table: str = "t") -> list[int]:
+    found: list[int] = another(catalog).read(table, ["n"]).column("n").to_pylist()
+    return found
+
+
+def converged(a: Catalog, b: Catalog, table: str = "t") -> None:
+    first, second = (another(catalog).table(table) for catalog in (a, b))
+    assert head_value(first.head()) == head_value(second.head())
+    assert first.read().equals(second.read())
+    assert first.verify("content").ok
+    assert second.verify("content").ok
+
+
+def test_offline_laptop(tmp_path: Path) -> None:
+    """Real directories: both sides commit while they are apart, and afterwards have everything."""
+    office = Catalog(tmp_path / "office", upkeep=False)
+    laptop = Catalog(tmp_path / "laptop", upkeep=False, inline_bytes=0)
+    office.commit("t", [{"n": 1}])
+    assert office.sync(laptop).sent["t"].versions == 1
+    laptop.commit("t", [{"n": 2}])
+    laptop.table("t").update("n = 1", {"n": 10})
+    office.commit("t", [{"n": 3}])
+    result = laptop.sync(tmp_path / "office")
+    assert (result.sent["t"].versions, result.received["t"].versions) == (2, 1)
+    assert result.sent["t"].segments == 2
+    assert str(result).startswith("sync: 1 tables, 2 versions and ")
+    converged(office, laptop)
+    assert sorted(numbers(office)) == [2, 3, 10]
+    before = objects(office), objects(laptop)
+    assert office.sync(laptop).ok
+    assert (objects(office), objects(laptop)) == before, "done twice, it changes nothing"
+
+
+@pytest.mark.s3
+def test_two_regions(s3_server: S3Server, s3_url: str) -> None:
+    options: dict[str, Any] = {"upkeep": False, "inline_bytes": 0}
+    east = Catalog(f"{s3_url}/east", s3_server.storage_options, **options)
+    west = Catalog(f"{s3_url}/west", s3_server.storage_options, **options)
+    for number in range(3):
+        east.commit("t", [{"n": number}])
+        west.commit("u", [{"n": number}])
+    result = east.sync(f"{s3_url}/west", storage_options=s3_server.storage_options)
+    assert result.ok
+    assert sorted(result.sent) == ["t", "u"]
+    for name in ("t", "u"):
+        first, second = (
+            Catalog(catalog.url, s3_server.storage_options).table(name) for catalog in (east, west)
+        )
+        assert head_value(first.head()) == head_value(second.head())
+        assert first.read().equals(second.read())
+
+
+def test_three_that_pass_it_on() -> None:
+    a, b, c = lake(), lake(), lake()
+    for number, catalog in enumerate((a, b, c)):
+        catalog.commit("t", [{"n": number}])
+        catalog.table("t").set_properties(owner=str(number))
+    for first, second in ((a, b), (b, c), (a, b)):
+        first.sync(second)
+    converged(a, b)
+    converged(b, c)
+    assert sorted(numbers(a)) == [0, 1, 2]
+    assert [item.kind for item in a.table("t").conflicts()] == ["property", "property"]
+
+
+def test_settings_travel_and_must_agree() -> None:
+    a, b = lake(), lake()
+    schema = pa.schema([("n", pa.int64()), ("k", pa.string())])
+    a.create_table("keyed", schema, key=["n"])
+    a.table("keyed").upsert([{"n": 1, "k": "a"}])
+    a.create_table("other", partition_by=["n"])
+    b.create_table("other")
+    a.create_table("strict", schema, mode="cas")
+    a.commit("gone", [{"n": 1}])
+    a.sync(b, ["gone"])
+    b.drop_table("gone")
+    a.commit("fine", [{"n": 1}])
+    result = a.sync(b)
+    assert sorted(result.refused) == ["gone", "other", "strict"]
+    assert "differ" in result.refused["other"]
+    assert "CAS" in result.refused["strict"]
+    assert "dropped" in result.refused["gone"]
+    assert "refused other" in str(result)
+    assert not result.ok
+    assert b.table("keyed").key == ("n",)
+    converged(a, b, "keyed")
+    converged(a, b, "fine")
+    assert a.sync(b, ["nowhere"]).refused["nowhere"].endswith("neither side has a table 'nowhere'")
+    with pytest.raises(InvalidArgument, match="pass a list"):
+        a.sync(b, "fine")
+
+
+def test_versions_below_a_horizon_are_refused_by_name() -> None:
+    quick: dict[str, Any] = {"max_commit_delay_seconds": 0}
+    a, b = lake(**quick), lake(**quick)
+    a.commit("t", [{"n": 1}])
+    a.sync(b)
+    old = b.commit("t", [{"n": 2}])
+    a.commit("t", [{"n": 3}])
+    a.table("t").expire(older_than=timedelta(0))
+    result = a.sync(b)
+    assert str(old.id) in result.refused["t"]
+    assert sorted(numbers(a)) == [1, 3]
+    assert 2 in numbers(b)
+
+
+def test_a_damaged_segment_is_not_carried() -> None:
+    a, b = lake(inline_bytes=0), lake()
+    a.commit("t", [{"n": 1}])
+    (name,) = (name for name in objects(a) if name.startswith("data/"))
+    data = a.store.get(name)
+    a.store.put(name, data[:-20] + bytes([data[-20] ^ 1]) + data[-19:])
+    with pytest.raises(Corrupt, match="data/"):
+        a.sync(b)
+    a.store.delete([name])
+    with pytest.raises(Corrupt, match="missing"):
+        a.sync(b)
+    a.store.put(name, data)
+    assert a.sync(b).ok
+    converged(a, b)
+
+
+@pytest.mark.parametrize("fault", ["error", "lost_answer"])
+def test_every_request_failing_once_and_then_again(fault: Any) -> None:
+    """Cut off at any request nothing wrong is visible; done again, both sides have everything."""
+    for number in range(1, 80):
+        a = lake(inline_bytes=0)
+        store = FaultyStore(open_store(f"memory://sync-{secrets.token_hex(6)}"))
+        b = Catalog(store, upkeep=False)
+        a.commit("t", [{"n": 1}])
+        a.commit("t", [{"n": 2}])
+        Catalog(store.inner, upkeep=False).commit("t", [{"n": 3}])
+        store.plan = nth(number + len(store.calls), fault)
+        failed = False
+        try:
+            a.sync(b)
+        except CrdtcatError:
+            failed = True
+        store.plan = None
+        assert set(numbers(a)) <= {1, 2, 3}
+        assert set(Catalog(store.inner).read("t").column("n").to_pylist()) <= {1, 2, 3}
+        assert a.sync(b).ok
+        converged(a, Catalog(store.inner))
+        if not failed and number > 30:
+            return
+    pytest.fail("too many requests")
+
+
+_verbs = st.sampled_from(
+    ("append", "keyed", "overwrite", "update", "delete", "property", "column", "compact")
+)
+_steps = st.lists(
+    st.one_of(st.tuples(st.integers(0, 2), _verbs), st.tuples(st.integers(0, 2), st.integers(0, 2))),
+    max_size=12,
+)
+
+
+def _do(catalog: Catalog, verb: str, number: int) -> None:
+    table = catalog.table("t")
+    match verb:
+        case "append":
+            table.append([{"n": number}, {"n": number + 1}])
+        case "keyed":
+            table.append([{"n": number % 2}], key=str(number % 2))
+        case "overwrite":
+            table.overwrite([{"n": number}])
+        case "update":
+            table.update("n % 2 = 0", {"n": number})
+        case "delete":
+            table.delete("n % 3 = 0")
+        case "property":
+            table.set_properties(last=number)
+        case "column":
+            table.append([{"n": number, f"c{number % 2}": number}], evolve=True)
+        case _:
+            table.compact()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_steps)
+def test_whoever_syncs_with_whom_they_converge(steps: list[tuple[int, Any]]) -> None:
+    catalogs = [lake(), lake(), lake()]
+    catalogs[0].commit("t", [{"n": 0}])
+    for other in catalogs[1:]:
+        catalogs[0].sync(other)
+    for number, (who, what) in enumerate(steps):
+        if isinstance(what, int):
+            if what != who:
+                assert another(catalogs[who]).sync(catalogs[what]).ok
+        else:
+            _do(another(catalogs[who]), what, number)
+    for first, second in ((0, 1), (1, 2), (0, 1)):
+        assert catalogs[first].sync(catalogs[second]).ok
+    converged(catalogs[0], catalogs[1])
+    converged(catalogs[1], catalogs[2])
