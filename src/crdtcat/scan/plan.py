@@ -8,7 +8,7 @@ Making a plan reads nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,18 @@ class Plan:
             field = columns.source(column, schema, version)
             found.append((column, field if field is not None and columns.fits(field, column) else None))
         return tuple(found)
+
+    def undecided(self) -> Plan:
+        """What has to be looked at to know which rows match, and nothing but the columns to look at."""
+        names = () if self.filter is None else self.filter.columns
+        names = names or (self.head.columns.all[0].name,)  # a constant looks at none
+        looked_at = tuple(self.head.columns.by_name[name] for name in names)
+        if self.merge is not None:
+            return replace(self, columns=looked_at, needed=looked_at, merge=self.merge.but(self.whole))
+        rest = ~self.whole
+        return replace(
+            self, columns=looked_at, needed=looked_at, chunks=self.chunks[rest], whole=self.whole[rest]
+        )
 
     def places(self, chunk: int) -> list[tuple[int, int]]:
         """(segment, row group) pairs that hold a chunk."""

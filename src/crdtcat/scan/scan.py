@@ -7,7 +7,6 @@ times; it returns the same rows each time, whatever is committed meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -116,22 +115,7 @@ class Scan:
         certain = int(plan.head.rows.live_rows(plan.chunks[plan.whole]).sum())
         if plan.whole.all():
             return certain
-        names = () if plan.filter is None else plan.filter.columns
-        names = names or (plan.head.columns.all[0].name,)  # a constant looks at none
-        looked_at = tuple(plan.head.columns.by_name[name] for name in names)
-        if plan.merge is not None:
-            rest = replace(plan, columns=looked_at, needed=looked_at, merge=plan.merge.but(plan.whole))
-            return certain + sum(int(table.num_rows) for table in self._run(rest))
-        doubtful = Plan(
-            plan.head,
-            columns=looked_at,
-            needed=looked_at,
-            filter=plan.filter,
-            chunks=plan.chunks[~plan.whole],
-            whole=plan.whole[~plan.whole],
-            pruned=0,
-        )
-        return certain + sum(int(table.num_rows) for table in self._run(doubtful))
+        return certain + sum(int(table.num_rows) for table in self._run(plan.undecided()))
 
     @cached_property
     def _kept_bytes(self) -> int:

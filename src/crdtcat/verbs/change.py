@@ -50,7 +50,7 @@ def delete(
     certain = plan.chunks[plan.whole]
     whole = certain[head.rows.untouched(certain)]
     rest = np.setdiff1d(certain, whole, assume_unique=True)
-    entry, offset = _together([all_rows_of(head, rest), *_matching(session, _doubtful(plan))])
+    entry, offset = _together([all_rows_of(head, rest), *_matching(session, plan.undecided())])
     ops = Ops(**with_deletes(removals(head, whole), row_ids(head, entry, offset)))
     return session.commit("delete", body={"x": ops.encode()}, metadata=metadata, key=key, seen=head)
 
@@ -150,21 +150,6 @@ def stage_overlay(
     body["b"] = [OVERLAY] * len(counts) or None
     parts = split_row_ids(rows, counts)
     return body, stager.puts, tuple(Overlay(ordinal, part) for ordinal, part in enumerate(parts))
-
-
-def _doubtful(plan: Plan) -> Plan:
-    """The chunks of a plan whose rows have to be looked at, and only the columns to look at."""
-    names = plan.filter.columns if plan.filter is not None else ()
-    looked_at = tuple(plan.head.columns.by_name[name] for name in names) or plan.columns[:1]
-    return Plan(
-        plan.head,
-        columns=looked_at,
-        needed=looked_at,
-        filter=plan.filter,
-        chunks=plan.chunks[~plan.whole],
-        whole=plan.whole[~plan.whole],
-        pruned=plan.pruned,
-    )
 
 
 def _matching(session: Session, plan: Plan) -> list[Found]:
