@@ -12,7 +12,7 @@ from crdtcat import Catalog, Table
 from crdtcat.chunks.footer import SegmentRef
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.chunks.read import read_footer
-from crdtcat.scan import execute
+from crdtcat.scan import units
 from tests.cost.places import SCHEMA, Place, asked, few, measured, rows
 
 CHUNK_ROWS = 500
@@ -114,7 +114,7 @@ def test_a_filter_that_rules_everything_out_fetches_nothing(place: Place) -> Non
 def test_one_footer_for_a_segment_that_is_read_in_several_pieces(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execute, "UNIT_BYTES", 1)  # every chunk is a piece of its own
+    monkeypatch.setattr(units, "UNIT_BYTES", 1)  # every chunk is a piece of its own
     catalog, table = _table(place, appends=1, chunks=8)
     footer = _ref(table, 0).footer_length
     expected, _ = _expected_bytes(table, ["n"], _groups(table, range(4000)))
