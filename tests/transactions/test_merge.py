@@ -127,6 +127,25 @@ def test_a_commit_is_one_put_and_one_more_for_each_tables_first_time() -> None:
     assert asked(catalog, untouched.head) == {"list": 1}
 
 
+def test_ids_are_younger_than_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An expiry that lists just before a mark is stored may go beyond every id made until then."""
+    catalog, _ = lake()
+    real, marked = catalog.store.put, []
+
+    def put(name: str, data: Any) -> None:
+        if "transactions/" not in name and not name.endswith(".v"):
+            marked.append(catalog._clock.tick())
+        real(name, data)
+
+    monkeypatch.setattr(catalog.store, "put", put)
+    with catalog.transaction() as tx:
+        tx.append("a", rows(1))
+        tx.append("b", rows(1))
+    assert len(marked) == 2
+    for name in ("a", "b"):
+        assert all(version.id.hlc > max(marked) for version in catalog.table(name).history())
+
+
 def test_savepoints_forget_what_failed_inside_them() -> None:
     catalog, _ = lake()
     with catalog.transaction() as tx:

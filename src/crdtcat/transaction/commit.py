@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
+from crdtcat.clock import VersionId
 from crdtcat.drive import run
 from crdtcat.errors import StoreUnavailable
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
@@ -26,27 +27,33 @@ def commit_merged(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]
         StoreUnavailable: nothing became visible.
         CommitUnknown: it may or may not be there.
     """
-    store, clock = sessions[0].store, sessions[0].clock
+    store = sessions[0].store
     check_clock(store, sessions[0].options.max_clock_skew_seconds * 1000)
     for session in sessions:
         session.base.require_not_dropped()
-    writer, longest = secrets.randbits(64), max(len(session.staged) for session in sessions)
-    hlc = clock.tick()
-    clock.observe(hlc + longest)
-    parts = {session.folder: restamped(session.staged, writer, hlc) for session in sessions}
-    stamp = {"h": clock.tick(), "w": writer, "s": longest}
-    id, data = encode_version(
-        {**stamp, "t": {folder: [part.data for part in made] for folder, made in parts.items()}}
-    )
+    parts, id, data = _stamped(sessions)
     marks = [Put(mark_name(session.folder), b"") for session in sessions if not session.base.marked]
     if marks and run(Publish(tuple(marks)), store).outcome is not Outcome.DONE:
         raise StoreUnavailable(
             f"{marks[0].name} and others could not be stored; nothing is visible, try again"
         )
+    if marks:  # an expiry that found no mark yet may have gone beyond the first stamps
+        parts, id, data = _stamped(sessions)
     for session in sessions:
         session.base.marked = True
     publish_version(Put(f"{TRANSACTIONS}{id}.v", data), None, store)
     return [tuple(committed_version(part) for part in parts[session.folder]) for session in sessions]
+
+
+def _stamped(sessions: Sequence[StagedSession]) -> tuple[dict[str, list[StagedVersion]], VersionId, bytes]:
+    """What is staged, under ids of now: per log its versions, and the file that holds them all."""
+    clock, writer = sessions[0].clock, secrets.randbits(64)
+    longest = max(len(session.staged) for session in sessions)
+    hlc = clock.tick()
+    clock.observe(hlc + longest)
+    parts = {session.folder: restamped(session.staged, writer, hlc) for session in sessions}
+    listed = {folder: [part.data for part in made] for folder, made in parts.items()}
+    return parts, *encode_version({"h": clock.tick(), "w": writer, "s": longest, "t": listed})
 
 
 def committed_version(part: StagedVersion, *, rebases: int = 0, number: int = 0) -> Version:
