@@ -21,6 +21,7 @@ from benchmarks import rows as made
 from benchmarks.engines.base import Engine, Place, Range
 from benchmarks.worker import shown
 
+REWRITTEN = {"column": "value", "value": -1.0}
 Tell = Callable[[dict[str, Any]], None]
 
 
@@ -154,7 +155,7 @@ class Bench:
             began = time.perf_counter()
             try:
                 self.engine.open()
-                self.engine.change({"kind": "update", "low": at, "high": at + 1, "value": -1.0})
+                self.engine.change({"kind": "update", "low": at, "high": at + 1, **REWRITTEN})
                 self._tell({"update": at, "seconds": time.perf_counter() - began})
             except BaseException as error:
                 if type(error).__name__ == "Unsupported":
@@ -233,6 +234,17 @@ class Bench:
             self.engine.append(table)
             seconds += time.perf_counter() - began
         return {"seconds": seconds, "nbytes": nbytes}
+
+    def rewrite(self, *, place: dict[str, str], variant: str, low: int, high: int) -> dict[str, Any]:
+        """Give rows with ids from `low` up to `high` a new value in one column; seconds, rows that have it."""
+        engine = self._new(place, variant)
+        began = time.perf_counter()
+        engine.open()
+        engine.change({"kind": "update", "low": low, "high": high, "column": "a", "value": -1.0})
+        seconds = time.perf_counter() - began
+        engine = self._new(place, variant)
+        engine.open()
+        return {"seconds": seconds, "rows": int((engine.read(["a"])["a"].to_numpy() == -1.0).sum())}
 
     # Versions of one table.
 

@@ -124,7 +124,8 @@ class Engine(ABC):
     def prepare(self, change: dict[str, Any]) -> Callable[[], None]:
         """Get ready for a change of rows as of the handle's snapshot; the callable commits it.
 
-        `change` has `kind` (`update`, `delete`, `compact`), `low` and `high` (ids), and `value`.
+        `change` has `kind` (`update`, `delete`, `compact`), `low` and `high` (ids), and `column` and its new
+        `value`.
         """
         raise Unsupported("no change of rows in this library")
 

@@ -71,7 +71,7 @@ class Delta(Engine):
             case "update":
                 return lambda: _done(
                     table.update(
-                        updates={"value": str(change["value"])},
+                        updates={change["column"]: str(change["value"])},
                         predicate=where,
                         commit_properties=self._commit,
                     )

@@ -103,7 +103,7 @@ class DuckLake(Engine):
             return self.upkeep
         self._lake.execute("begin transaction")
         if change["kind"] == "update":
-            self._lake.execute(f"update bench set value = {change['value']} where {where}")
+            self._lake.execute(f"update bench set {change['column']} = {change['value']} where {where}")
         else:
             self._lake.execute(f"delete from bench where {where}")
         return lambda: _done(self._lake.execute("commit"))

@@ -82,7 +82,7 @@ class Iceberg(Engine):
         match change["kind"]:
             case "update":
                 rows = table.scan(row_filter=where).to_arrow()
-                at = rows.schema.get_field_index("value")
+                at = rows.schema.get_field_index(change["column"])
                 values = pa.array([change["value"]] * rows.num_rows, rows.schema.field(at).type)
                 changed = rows.set_column(at, rows.schema.field(at), values)
                 return lambda: table.overwrite(changed, overwrite_filter=where)

@@ -102,7 +102,7 @@ class Icechunk(Engine):
         group = zarr.open_group(session.store)
         low, high = change["low"], change["high"]
         if change["kind"] == "update":
-            group["value"][low:high] = change["value"]
+            group[change["column"]][low:high] = change["value"]
         else:
             group["id"][low:high] = EMPTY  # an array has no rows to delete: the id is blanked
         return lambda: self._finish(session)

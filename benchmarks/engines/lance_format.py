@@ -73,7 +73,9 @@ class Lance(Engine):
         dataset, where = self._dataset, f"id >= {change['low']} and id < {change['high']}"
         match change["kind"]:
             case "update":
-                return lambda: _done(dataset.update({"value": str(change["value"])}, where, **self._changes))
+                return lambda: _done(
+                    dataset.update({change["column"]: str(change["value"])}, where, **self._changes)
+                )
             case "delete":
                 return lambda: _done(dataset.delete(where, **self._changes))
             case _:

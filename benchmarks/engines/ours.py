@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.engines.base import Engine, Place, Range
 from crdtcat import Catalog
@@ -87,7 +88,7 @@ class Ours(Engine):
         where = [("id", ">=", change["low"]), ("id", "<", change["high"])]
         match change["kind"]:
             case "update":
-                self.table.update(where, {"value": change["value"]})
+                self.table.update(where, {change["column"]: change["value"]})
             case "delete":
                 self.table.delete(where)
             case _:
@@ -95,6 +96,16 @@ class Ours(Engine):
 
     def replace(self, rows: pa.Table) -> None:
         self.table.overwrite(rows)
+
+    def merge(self, changed: pa.Table, deleted: pa.Table) -> None:
+        known = pc.is_in(changed["id"], self.table.read(["id"])["id"].combine_chunks())
+        there, new = changed.filter(known), changed.filter(pc.invert(known))
+        if there.num_rows:
+            self.table.update([("id", "in", there["id"].to_pylist())], there.drop_columns("id"))
+        if new.num_rows:
+            self.table.append(new)
+        if deleted.num_rows:
+            self.table.delete([("id", "in", deleted["id"].to_pylist())])
 
 
 class HeldStore(LocalStore):

@@ -26,14 +26,14 @@ Change = dict[str, Any]
 
 
 def _update(low: int, high: int, value: float) -> Change:
-    return {"kind": "update", "low": low, "high": high, "value": value}
+    return {"kind": "update", "low": low, "high": high, "column": "value", "value": value}
 
 
 def _delete(low: int, high: int) -> Change:
-    return {"kind": "delete", "low": low, "high": high, "value": 0.0}
+    return {"kind": "delete", "low": low, "high": high, "column": "value", "value": 0.0}
 
 
-COMPACT: Change = {"kind": "compact", "low": 0, "high": 0, "value": 0.0}
+COMPACT: Change = {"kind": "compact", "low": 0, "high": 0, "column": "value", "value": 0.0}
 
 PAIRS: dict[str, tuple[Change, Change]] = {
     "update / update, disjoint rows": (_update(0, 100, -1.0), _update(500, 600, -2.0)),

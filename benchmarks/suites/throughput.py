@@ -12,8 +12,8 @@ from benchmarks.report import Results, progress
 
 PURPOSE = (
     "One process writes 10,000,000 rows x 6 columns in ten commits (2,000,000 in the short run), reads "
-    "all of them, 2 of 6 columns, and the 1 % of rows whose id is in a range. Local disk, warm files, "
-    "defaults; MB are of Arrow content."
+    "all of them, 2 of 6 columns, and the 1 % of rows whose id is in a range; then it gives 5 % of them a "
+    "new value in one column. Local disk, warm files, defaults; MB are of Arrow content."
 )
 PARTS = 10
 COLUMNS = 6
@@ -41,6 +41,9 @@ def run(job: Job) -> Results:
                     filtered = workers.ask(
                         "read", **common, times=times, where=("id", low, low + rows // 100)
                     )
+                    rewrite = None
+                    if entrant.name != "raw":
+                        rewrite = workers.ask("rewrite", **common, low=low, high=low + rows // 20)
                 except EngineFailed as error:
                     notes.append(f"{entrant.name}: {error}.")
                     continue
@@ -53,6 +56,10 @@ def run(job: Job) -> Results:
                         f"{entrant.name} ({what}): {answer['rows']:,} of {expected:,} rows are readable."
                     )
             found[entrant.name] = {"ingest": ingest, "all": full, "narrow": narrow, "filtered": filtered}
+            if rewrite:
+                found[entrant.name]["rewrite"] = rewrite
+                if rewrite["rows"] != rows // 20:
+                    notes.append(f"{entrant.name} (rewrite): {rewrite['rows']:,} of {rows // 20:,} rows.")
     raw = found.get("raw")
     table = []
     for name, answers in found.items():
@@ -64,6 +71,7 @@ def run(job: Job) -> Results:
         for what in ("narrow", "filtered"):
             line.append(answers[what]["seconds"] * 1000)
             line.append(answers[what]["seconds"] / raw[what]["seconds"] if raw else None)
+        line.append(answers["rewrite"]["seconds"] if "rewrite" in answers else None)
         line.append(answers["all"]["memory"] / 1e6)
         table.append(line)
     results.add(
@@ -78,6 +86,7 @@ def run(job: Job) -> Results:
             "x raw",
             "1 % by id ms",
             "x raw",
+            "5 % rewrite s",
             "full scan memory MB",
         ],
         table,
