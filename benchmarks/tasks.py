@@ -233,10 +233,11 @@ class Bench:
             began = time.perf_counter()
             self.engine.append(table)
             seconds += time.perf_counter() - began
-        return {"seconds": seconds, "nbytes": nbytes}
+        stored = _stored(Path(place["path"]), Path(place["aside"]))
+        return {"seconds": seconds, "nbytes": nbytes, "stored": stored}
 
     def rewrite(self, *, place: dict[str, str], variant: str, low: int, high: int) -> dict[str, Any]:
-        """Give rows with ids from `low` up to `high` a new value in one column; seconds, rows that have it."""
+        """Give rows with ids from `low` up to `high` a new value in one column; seconds, rows with it."""
         engine = self._new(place, variant)
         began = time.perf_counter()
         engine.open()

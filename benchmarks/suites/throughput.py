@@ -73,6 +73,7 @@ def run(job: Job) -> Results:
             line.append(answers[what]["seconds"] / raw[what]["seconds"] if raw else None)
         line.append(answers["rewrite"]["seconds"] if "rewrite" in answers else None)
         line.append(answers["all"]["memory"] / 1e6)
+        line.append(answers["ingest"]["stored"] / 1e6)
         table.append(line)
     results.add(
         f"{rows:,} rows x {COLUMNS} columns in {PARTS} commits",
@@ -88,6 +89,7 @@ def run(job: Job) -> Results:
             "x raw",
             "5 % rewrite s",
             "full scan memory MB",
+            "stored MB",
         ],
         table,
         " ".join(
