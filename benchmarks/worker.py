@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -22,6 +23,8 @@ import traceback
 from typing import Any
 
 MESSAGE_LENGTH_MAX = 400
+_PATH = re.compile(r"(?<![\w:/])/(?:[\w.~-]+/)+[\w.~-]*")
+"""Results name no machine."""
 
 
 def nursery(adapter: str, path: str, preload: list[str]) -> None:
@@ -70,7 +73,8 @@ def serve(adapter: str, path: str) -> None:
 
 
 def shown(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MESSAGE_LENGTH_MAX]
+    text = _PATH.sub("<path>", " ".join(str(error).split()))
+    return f"{type(error).__name__}: {text}"[:MESSAGE_LENGTH_MAX]
 
 
 if __name__ == "__main__":
