@@ -44,7 +44,7 @@ def consume(df: Any) -> None:
 def run(job: Job) -> Results:
     """All of it in one session."""
     results = Results()
-    count, tasks, times = job.pick((2_000, 4, 1), (1_000_000, 200, 3), (5_000_000, 200, 3))
+    count, tasks, times = job.pick((40_000, 4, 1), (1_000_000, 200, 3), (5_000_000, 200, 3))
     with tempfile.TemporaryDirectory(prefix="crdtcat-bench-") as folder, quiet_session("benchmark") as spark:
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
         lake = Catalog(Path(folder) / "lake", upkeep=False)
