@@ -148,3 +148,17 @@ def test_many_small_commits_are_read_in_large_batches(spark: Any, tmp_path: Path
 
 def _size(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch({"rows": pa.array([batch.num_rows], pa.int64())})
+
+
+def test_row_groups_whose_chunks_were_expired_are_not_read(spark: Any, tmp_path: Path) -> None:
+    """The log no longer knows of them, and the file still has them, behind those that are alive."""
+    url = str(tmp_path / "lake")
+    catalog = Catalog(url, inline_bytes=0, grace_seconds=0.0, max_commit_delay_seconds=0.0, upkeep=False)
+    table = catalog.create_table("t", pa.schema([("p", pa.string()), ("n", pa.int64())]), partition_by=["p"])
+    table.append([{"p": part, "n": at} for part in "abc" for at in range(3)])
+    table.overwrite([{"p": "c", "n": 7}], where="p = 'c'")
+    table.append([{"p": "a", "n": 8}])
+    expected = values(table.read())
+    table.expire(keep_last=1)
+    assert values(table.read()) == expected
+    assert values(load(spark, url, "t")) == expected

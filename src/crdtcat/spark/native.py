@@ -114,6 +114,8 @@ class _Layout:
         order = np.argsort(log.place_segment, kind="stable")
         self._segment, self._group = log.place_segment[order], log.place_group[order]
         self._rows = log.rows[log.place_chunk[order]]
+        placed = len(np.unique(log.place_chunk)) + len(log.inline)
+        self._all_known = placed == log.chunk_count  # after an expiry, dead row groups are not
 
     def divided(self, plan: Plan, wanted: Sequence[tuple[int, int]]) -> tuple[list[str], list[Run], set[int]]:
         """Files wanted as they are, runs of others, and segments whose layout is not known."""
@@ -128,7 +130,7 @@ class _Layout:
             file = plan.segment_file(segment)
             if sizes is None or max(groups) >= len(sizes):
                 unknown.add(segment)
-            elif sorted(groups) == list(range(len(sizes))):
+            elif self._all_known and sorted(groups) == list(range(len(sizes))):
                 clean.append(file)
             else:
                 runs += _runs(file, sizes, groups)
