@@ -5,6 +5,8 @@ Decisions:
   cell had seen: what somebody knowingly replaced is history, not a conflict.
 - An update of a row that a delete or a greater overwrite took away is listed unless that one had seen it. In
   a keyed table a version may delete a key and write it anew: that it has seen itself does not count.
+- A row that no standing version added (its author's key was used before, for other rows) is not there to be
+  updated or lost.
 - A pair in which both read nothing is counted, not listed.
 - Losers below the horizon are forgotten with the rest of their history.
 - Compactions neither win nor lose; conflicts come from the deltas, so compaction changes none.
@@ -94,25 +96,32 @@ def _cell_writes(view: View) -> dict[Any, set[Version]]:
     """Rewrites of rows that are still there (the value at birth was seen by whoever rewrote it)."""
     twins = twin_insertions(view)
     gone = {known_as(twins, row) for version in view.standing for row in version.deletes}
-    return {what: authors for what, authors in _rewrites(view).items() if what[0] not in gone}
+    there = _births(view).keys() - gone
+    return {what: authors for what, authors in _rewrites(view).items() if what[0] in there}
 
 
-def _lost_updates(view: View) -> Iterable[Conflict]:
-    births = {
+def _births(view: View) -> dict[Any, tuple[Version, Any]]:
+    """Every row that a standing version added, with that version and the partition it was put into."""
+    return {
         (version.tag(index), offset): (version, chunk.partition)
         for version in view.standing
         for index, chunk in enumerate(version.adds)
         for offset in range(len(chunk.rows))
     }
-    twins = twin_insertions(view)
+
+
+def _lost_updates(view: View) -> Iterable[Conflict]:
+    births, twins = _births(view), twin_insertions(view)
     for (row, name), authors in _rewrites(view).items():
         takers = {
             version
             for version in view.standing
             if row in {known_as(twins, deleted) for deleted in version.deletes}
         }
-        born, partition = births.get(row, (None, None))
-        if born is not None and born.overwrite is not None:
+        if row not in births:
+            continue
+        born, partition = births[row]
+        if born.overwrite is not None:
             takers |= {
                 version
                 for version in view.standing
