@@ -31,6 +31,7 @@ from proofs.report import Report
 ROOT = Path(__file__).resolve().parent.parent
 EXPLAINED = Path(__file__).resolve().parent / "survivors.json"
 MUTANT_SECONDS_MAX = 300
+NOT_USED = 77  # exit status of a child in which nobody imported the mutated module
 SAMPLE = 5
 SAMPLE_SEED = 6
 SAMPLED = ("crdtcat.lattice.lww", "crdtcat.lattice.gcounter", "crdtcat.clock.hlc")
@@ -208,6 +209,7 @@ class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, mutant: Mutant) -> None:
         self._mutant = mutant
+        self.used = False
 
     def find_spec(
         self,
@@ -223,6 +225,7 @@ class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """The usual one."""
 
     def exec_module(self, module: ModuleType) -> None:
+        self.used = True
         code = compile(mutated(self._mutant), str(path_of(self._mutant.module)), "exec")
         exec(code, module.__dict__)  # noqa: S102 - our own module, with one change
 
@@ -233,6 +236,8 @@ def survives(mutant: Mutant) -> bool:
     if child == 0:
         os._exit(_run_tests(mutant))
     _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == NOT_USED:
+        raise RuntimeError(f"{mutant.module}: its tests do not import it, or it was imported before")
     return os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
 
 
@@ -245,13 +250,17 @@ def _run_tests(mutant: Mutant) -> int:
     os.dup2(silent, 2)
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
-    sys.meta_path.insert(0, _Loader(mutant))
+    for name in [name for name in sys.modules if name.split(".")[0] in ("crdtcat", "tests")]:
+        del sys.modules[name]  # another part may have imported the module as it is
+    loader = _Loader(mutant)
+    sys.meta_path.insert(0, loader)
     sys.dont_write_bytecode = True
     try:
         options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly"]
-        return int(pytest.main([*options, *TESTS[mutant.module]]))
+        result = int(pytest.main([*options, *TESTS[mutant.module]]))
     except BaseException:  # noqa: BLE001 - a module that cannot be imported is noticed
         return 1
+    return result if loader.used else NOT_USED
 
 
 def _preload() -> None:

@@ -24,6 +24,7 @@ from crdtcat.testing.invariants import rows_of
 from crdtcat.testing.made_versions import FOLDER
 from crdtcat.testing.strategies_log import ROW_VERBS, VERBS, History, histories
 from crdtcat.writing.inlined import moved_to_segments
+from tests.bounds import bounded
 from tests.head.reference import Paths, settings_of, type_name, version_of
 from tests.model import expiry
 from tests.model import versions as model
@@ -127,13 +128,13 @@ def check_model(history: History, listed: int, horizon: int, head: Head) -> None
 
 
 @given(expiries(VERBS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=bounded(200, 5), deadline=None)
 def test_a_base_changes_nothing_that_is_read(drawn: tuple[History, int, int]) -> None:
     check(*drawn)
 
 
 @given(expiries((*VERBS, *ROW_VERBS, *ROW_VERBS)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=bounded(200, 5), deadline=None)
 def test_a_base_changes_nothing_where_rows_were_changed(drawn: tuple[History, int, int]) -> None:
     check(*drawn)
 

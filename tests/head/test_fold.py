@@ -12,6 +12,7 @@ from crdtcat.head.row_conflicts import lost_cells, takers
 from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.invariants import rows_of
 from crdtcat.testing.strategies_log import ROW_VERBS, VERBS, History, histories
+from tests.bounds import bounded
 from tests.head.reference import reference_head, type_name
 from tests.model.head import Head as ModelHead
 
@@ -82,25 +83,25 @@ def check_cells(ours: Head, theirs: ModelHead) -> None:
 
 
 @given(histories(ROWS, most=14))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=bounded(300, 4), deadline=None)
 def test_rows_keys_overwrites_and_properties(history: History) -> None:
     check(history)
 
 
 @given(histories(most=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=bounded(300, 4), deadline=None)
 def test_with_columns_defined_renamed_widened_and_dropped(history: History) -> None:
     check(history)
 
 
 @given(histories((*ROWS, *ROW_VERBS, *ROW_VERBS), most=14))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=bounded(600, 4), deadline=None)
 def test_rows_updated_deleted_and_inserted(history: History) -> None:
     check(history)
     check_cells(Head("t", history.state().log, history.settings), reference_head(history))
 
 
 @given(histories((*VERBS, *ROW_VERBS, *ROW_VERBS), most=12))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=bounded(400, 4), deadline=None)
 def test_rows_changed_while_columns_are(history: History) -> None:
     check(history)

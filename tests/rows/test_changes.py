@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from crdtcat import Table
 from crdtcat.errors import InvalidArgument
+from tests.bounds import bounded
 from tests.catalog.lakes import another, lake
 from tests.rows.late import held_back
 
@@ -120,7 +121,7 @@ steps = st.lists(
 
 
 @given(steps, st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=bounded(160, 5), deadline=None)
 def test_applied_to_one_snapshot_it_gives_the_other(
     moves: list[tuple[str, int, bool]], data: st.DataObject
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
+from tests.bounds import bounded
 from tests.catalog.lakes import another, lake
 from tests.rows.late import held_back
 
@@ -135,7 +136,7 @@ verbs = st.lists(
 
 
 @given(verbs)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=bounded(240, 4), deadline=None)
 def test_with_and_without_compaction_the_same(steps: list[tuple[str, int, int, bool]]) -> None:
     """Two handles, some of whose commits are held back and arrive late; compactions held back too."""
     plain, packed = lake(), lake()

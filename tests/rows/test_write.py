@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from crdtcat import Table
 from crdtcat.errors import InvalidArgument
+from tests.bounds import bounded
 from tests.catalog.lakes import another, lake, objects
 from tests.rows.late import held_back
 
@@ -191,7 +192,7 @@ edits = st.lists(
 
 
 @given(st.lists(edits, min_size=1, max_size=4), st.booleans(), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=bounded(160, 4), deadline=None)
 def test_whatever_changed_the_table_equals_the_data(
     rounds: list[list[tuple[str, int, int]]], fixed: bool, compacting: bool
 ) -> None:

@@ -1,0 +1,13 @@
+"""How much of a slow suite runs: a part by default, all of it with `make test-all`."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+FULL: Final = os.environ.get("CRDTCAT_SLOW") == "full"
+
+
+def bounded(full: int, share: int = 3) -> int:
+    """So many examples in full; a third of them, or another share, by default."""
+    return full if FULL else max(10, full // share)
