@@ -153,8 +153,8 @@ def test_wrong_updates_write_nothing(where: Any, values: Any, error: type[Except
     assert len(table.history()) == 2
 
 
-@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (5, 4), (0, 11)])
-def test_rows_that_are_not_there(start: int, stop: int) -> None:
+@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (5, 4), (0, 11), ("a", 2), (0, 1.5), (False, True)])
+def test_rows_that_are_not_there(start: Any, stop: Any) -> None:
     with pytest.raises(InvalidArgument, match="row_count"):
         filled().update_rows(start, stop, {"name": ["a"]})
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
+from crdtcat.errors import InvalidArgument
 from tests.bounds import bounded
 from tests.catalog.lakes import another, lake
 from tests.rows.late import held_back
@@ -122,6 +123,12 @@ def test_chunks_of_a_size(rows: int) -> None:
     before = rows_of(table)
     table.compact(rows=rows)
     assert rows_of(table) == before
+
+
+@pytest.mark.parametrize("rows", [0, -3, "many", 1.5, True])
+def test_a_size_that_is_none(rows: Any) -> None:
+    with pytest.raises(InvalidArgument, match="rows="):
+        small_chunks(2).compact(rows=rows)
 
 
 verbs = st.lists(

@@ -62,3 +62,5 @@ def test_only_conflicts_about_cells_have_lost_values() -> None:
     (lost,) = first.conflicts()
     with pytest.raises(InvalidArgument, match="not about cells"):
         first.lost_values(lost)
+    with pytest.raises(InvalidArgument, match="no conflict"):
+        first.lost_values("a conflict")  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ import pyarrow as pa
 from crdtcat.chunks.partitions import encode_values, parse_partitioning
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import encode_type
+from crdtcat.errors import InvalidArgument
 from crdtcat.format.kinds import COPY
 from crdtcat.format.ops import Ops
 from crdtcat.format.row_ops import Copy, RowOps, Stamps
@@ -101,6 +102,7 @@ def compact(
         StoreUnavailable, Corrupt: what was published before stands and is right.
     """
     began, tell = time.monotonic(), teller(progress)
+    _check_rows(rows)
     head = session.head()
     target = rows or session.options.chunk_rows or session.options.chunk_rows_target
     if head.keyed is not None:
@@ -134,6 +136,11 @@ def _compact_keyed(session: Session, head: Head, keyed: KeyedRows, target: int, 
         rows_left_out=sum(one.rows_before - one.rows for one in done),
         seconds=time.monotonic() - began,
     )
+
+
+def _check_rows(rows: object) -> None:
+    if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or rows < 1):
+        raise InvalidArgument(f"rows={rows!r}: how many rows should a chunk have? Pass a number from 1 on")
 
 
 class Compactor:

@@ -24,6 +24,8 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
         InvalidArgument: a conflict that is not about cells.
         NotFound: its loser or its column is not in this head.
     """
+    if not isinstance(conflict, Conflict):
+        raise InvalidArgument(f"{conflict!r:.80} is no conflict: pass one of table.conflicts()")
     if conflict.kind not in ("cell", "deleted") or conflict.loser is None:
         raise InvalidArgument(f"{conflict.kind!r} conflicts are not about cells: look at the loser's version")
     column = head.columns.by_name.get(conflict.subject)

@@ -97,7 +97,7 @@ def update_rows(
             f"rows of {session.table!r} are known by their keys, not by numbers: upsert them"
         )
     head = session.head()
-    if not 0 <= start <= stop <= head.row_count:
+    if not _is_number(start) or not _is_number(stop) or not 0 <= start <= stop <= head.row_count:
         raise InvalidArgument(
             f"rows {start} to {stop}: table {session.table!r} has rows 0 to {head.row_count}; "
             "pass 0 <= start <= stop <= row_count"
@@ -106,6 +106,10 @@ def update_rows(
     if changed.num_rows != stop - start:
         raise InvalidArgument(f"{changed.num_rows:,} rows of new values for {stop - start:,} rows")
     return _overlaid(session, head, rows_between(head, start, stop), changed, metadata=metadata, key=key)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def with_deletes(removed: Mapping[str, Any], rows: RowIds) -> dict[str, Any]:
