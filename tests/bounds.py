@@ -8,6 +8,6 @@ from typing import Final
 FULL: Final = os.environ.get("CRDTCAT_SLOW") == "full"
 
 
-def bounded(full: int, share: int = 3) -> int:
-    """So many examples in full; a third of them, or another share, by default."""
+def bounded(full: int, share: int) -> int:
+    """So many examples in full; one in `share` of them by default."""
     return full if FULL else max(10, full // share)

@@ -143,7 +143,7 @@ verbs = st.lists(
 
 
 @given(verbs)
-@settings(max_examples=bounded(240, 4), deadline=None)
+@settings(max_examples=bounded(240, 2), deadline=None)
 def test_with_and_without_compaction_the_same(steps: list[tuple[str, int, int, bool]]) -> None:
     """Two handles, some of whose commits are held back and arrive late; compactions held back too."""
     plain, packed = lake(), lake()
