@@ -55,8 +55,8 @@ bench-full: setup bench-peers  ## The same at full size, hours
 proofs: setup  ## Machine-checked proofs and models
 	$(BIN)/python -m proofs
 
-mutants: setup  ## Mutation testing of the core, in full: about an hour
-	$(BIN)/python -m proofs.mutants
+mutants: setup  ## Mutation testing of the core, in full: about half an hour
+	$(BIN)/python -m proofs.mutants_runner
 
 clean:  ## Remove everything that make made
 	rm -rf $(VENV) $(PEERS) proofs/.tools .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,66 +1,21 @@
-"""Mutation testing: one small mistake at a time in the modules that everything rests on; a test must notice.
+"""Mutants: a module of the library with one small mistake in it.
 
-`python -m proofs.mutants [--sample N] [module ...]` (`make mutants`) changes one comparison, operator,
-constant or call of a module, in memory, in a forked process, and runs the tests named for the module until
-one fails. A mutant that no test notices is a survivor: it must be killed by a new test, or be explained in
-`proofs/survivors.json`, which says why it changes nothing that anybody could notice. A survivor without an
-explanation fails the run, and so does, in a full run, an explanation without a survivor.
+A mistake is one comparison, operator, constant or call turned into its neighbour. What is said to people
+(messages, `repr`) and what only narrows types (asserts) is left alone. Mutants have names that hold across
+edits elsewhere in the file, so that the ones that change nothing can be explained by name
+(`survivors.json`). `mutants_runner.py` tries them.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import copy
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import json
-import os
-import random
-import signal
-import sys
-import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
-
-from proofs.report import Report
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPLAINED = Path(__file__).resolve().parent / "survivors.json"
-MUTANT_SECONDS_MAX = 300
-NOT_USED = 77  # exit status of a child in which nobody imported the mutated module
-SAMPLE = 5
-SAMPLE_SEED = 6
-SAMPLED = ("crdtcat.lattice.lww", "crdtcat.lattice.gcounter", "crdtcat.clock.hlc")
-
-LATTICE = ("tests/proofs/test_small_scope.py", "tests/proofs/test_vectors.py", "tests/lattice")
-CLOCK = ("tests/proofs/test_vectors.py", "tests/clock")
-STEPS = ("tests/protocol/test_steps.py", "tests/proofs/test_traces.py", "tests/protocol/test_scheduler.py")
-TESTS: dict[str, tuple[str, ...]] = {
-    "crdtcat.lattice.base": LATTICE,
-    "crdtcat.lattice.canonical": LATTICE,
-    "crdtcat.lattice.gcounter": LATTICE,
-    "crdtcat.lattice.lattice_map": LATTICE,
-    "crdtcat.lattice.lww": LATTICE,
-    "crdtcat.lattice.orset": LATTICE,
-    "crdtcat.clock.hlc": CLOCK,
-    "crdtcat.clock.vector": (*CLOCK, "tests/head/test_clocks.py"),
-    "crdtcat.clock.version_id": CLOCK,
-    "crdtcat.protocol.publish": STEPS,
-    "crdtcat.protocol.names": STEPS,
-    "crdtcat.protocol.collector": STEPS,
-    "crdtcat.protocol.reader": STEPS,
-    "crdtcat.log.join": ("tests/proofs/test_small_scope.py", "tests/log/test_convergence.py"),
-    "crdtcat.head.fold": (
-        "tests/proofs/test_vectors.py",
-        "tests/head/test_conflicts.py",
-        "tests/head/test_fold.py",
-    ),
-}
-"""Per module the tests that must notice, the quick ones first."""
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -88,11 +43,12 @@ UNSEEN = ("__repr__", "__str__")  # words for people
 
 
 class Mutant(NamedTuple):
-    """One change: in which module, what it is called, and the number of the place that is changed."""
+    """One change: in which module, what it is called, the number of the place that is changed, its lines."""
 
     module: str
     name: str
     place: int
+    lines: range = range(0)
 
 
 class _Places(ast.NodeVisitor):
@@ -179,9 +135,11 @@ def mutants(module: str) -> list[Mutant]:
     for place, (inside, node) in enumerate(places(ast.parse(path_of(module).read_text()))):
         other = changed(node)
         assert other is not None
+        assert isinstance(node, ast.expr)
         name = f"{module}:{inside or 'module'}: {ast.unparse(node)} -> {ast.unparse(other)}"
         seen[name] = seen.get(name, 0) + 1
-        found.append(Mutant(module, name if seen[name] == 1 else f"{name} #{seen[name]}", place))
+        lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        found.append(Mutant(module, name if seen[name] == 1 else f"{name} #{seen[name]}", place, lines))
     return found
 
 
@@ -204,126 +162,7 @@ def mutated(mutant: Mutant) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
-class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Gives the mutated module to whoever imports it."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self._mutant = mutant
-        self.used = False
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002 - as the protocol has it
-        target: ModuleType | None = None,  # noqa: ARG002
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._mutant.module:
-            return None
-        return importlib.util.spec_from_file_location(fullname, path_of(fullname), loader=self)
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """The usual one."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        self.used = True
-        code = compile(mutated(self._mutant), str(path_of(self._mutant.module)), "exec")
-        exec(code, module.__dict__)  # noqa: S102 - our own module, with one change
-
-
-def survives(mutant: Mutant) -> bool:
-    """Whether every test passes with the mistake in place. One that hangs is noticed too."""
-    child = os.fork()
-    if child == 0:
-        os._exit(_run_tests(mutant))
-    _, status = os.waitpid(child, 0)
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == NOT_USED:
-        raise RuntimeError(f"{mutant.module}: its tests do not import it, or it was imported before")
-    return os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
-
-
-def _run_tests(mutant: Mutant) -> int:
-    import pytest  # noqa: PLC0415 - in the child, after the fork
-
-    signal.alarm(MUTANT_SECONDS_MAX)
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 1)
-    os.dup2(silent, 2)
-    os.chdir(ROOT)
-    sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
-    for name in [name for name in sys.modules if name.split(".")[0] in ("crdtcat", "tests")]:
-        del sys.modules[name]  # another part may have imported the module as it is
-    loader = _Loader(mutant)
-    sys.meta_path.insert(0, loader)
-    sys.dont_write_bytecode = True
-    try:
-        options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly"]
-        result = int(pytest.main([*options, *TESTS[mutant.module]]))
-    except BaseException:  # noqa: BLE001 - a module that cannot be imported is noticed
-        return 1
-    return result if loader.used else NOT_USED
-
-
-def _preload() -> None:
-    """Import what is large and not ours before forking, so that each child need not."""
-    for name in ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.parquet", "fsspec"):
-        importlib.import_module(name)
-
-
 def explained() -> dict[str, str]:
     """Survivors that change nothing that can be noticed, and why."""
     found: dict[str, str] = json.loads(EXPLAINED.read_text())
     return found
-
-
-def run(modules: Sequence[str], sample: int | None) -> Iterator[tuple[Mutant, bool]]:
-    """Try mutants, one after the other: all of them, or some drawn from one seed."""
-    everything = [mutant for module in modules for mutant in mutants(module)]
-    if sample is not None:
-        draw = random.Random(SAMPLE_SEED)  # noqa: S311 - the same choice every time
-        known = explained()
-        fresh = [mutant for mutant in everything if mutant.name not in known]
-        everything = draw.sample(fresh, min(sample, len(fresh)))
-    _preload()
-    for module in {mutant.module for mutant in everything}:
-        if not survives(Mutant(module, "no mistake", UNCHANGED)):
-            raise RuntimeError(f"{module}: its tests fail without any mistake: {' '.join(TESTS[module])}")
-    for mutant in everything:
-        yield mutant, survives(mutant)
-
-
-def report_sample(report: Report) -> None:
-    """The bounded part, which `make proofs` runs: a few mutants, the same ones every time."""
-    modules = [module for module in TESTS if module.startswith(SAMPLED)]
-    for mutant, alive in run(modules, SAMPLE):
-        (report.gap if alive else report.good)("mutants", mutant.name, "survives" if alive else "killed")
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Print one line per survivor and a summary per run. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m proofs.mutants")
-    parser.add_argument("modules", nargs="*", default=[], help=f"of {', '.join(TESTS)}")
-    parser.add_argument("--sample", type=int, help="so many mutants, the same ones every time")
-    options = parser.parse_args(arguments)
-    modules = options.modules or list(TESTS)
-    known, tried, survivors, unexplained = explained(), 0, set(), 0
-    started = time.monotonic()
-    for mutant, alive in run(modules, options.sample):
-        tried += 1
-        if alive:
-            survivors.add(mutant.name)
-            unexplained += mutant.name not in known
-            note = f"explained: {known[mutant.name]}" if mutant.name in known else "SURVIVES"
-            sys.stdout.write(f"{mutant.name}\n    {note}\n")
-            sys.stdout.flush()
-    stale = [name for name in known if name.split(":")[0] in modules and name not in survivors]
-    if options.sample is None:
-        for name in stale:
-            sys.stdout.write(f"{name}\n    is explained, but does not survive\n")
-    seconds = time.monotonic() - started
-    killed = tried - len(survivors)
-    sys.stdout.write(f"{killed} of {tried} mutants killed, {unexplained} unexplained, {seconds:.0f} s\n")
-    return 1 if unexplained or (stale and options.sample is None) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

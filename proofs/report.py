@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from dataclasses import dataclass, field
 
 
@@ -12,7 +13,7 @@ class MissingTool(Exception):
 
 @dataclass(slots=True)
 class Report:
-    """Collects outcomes and prints each as it comes.
+    """Collects outcomes and prints each as it comes. Threads may share one.
 
     Attributes:
         passed: how many lines were good.
@@ -21,10 +22,12 @@ class Report:
 
     passed: int = 0
     gaps: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def good(self, part: str, name: str, detail: str, seconds: float | None = None) -> None:
         """Print one line of success."""
-        self.passed += 1
+        with self._lock:
+            self.passed += 1
         self._line("ok  ", part, name, detail, seconds)
 
     def gap(self, part: str, name: str, detail: str, seconds: float | None = None) -> None:
@@ -34,9 +37,10 @@ class Report:
 
     def note(self, text: str) -> None:
         """Print a line that is neither."""
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
+        with self._lock:
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
 
     def _line(self, mark: str, part: str, name: str, detail: str, seconds: float | None) -> None:
         time = "" if seconds is None else f"  {seconds:.1f} s"
-        self.note(f"{mark} {part:<4} {name:<40} {detail}{time}")
+        self.note(f"{mark} {part:<7} {name:<40} {detail}{time}")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crdtcat.protocol import Got, PutIfAbsent
-from crdtcat.protocol.claimer import TRIES, Claimer, ClaimOutcome, Parent
+from crdtcat.protocol.claimer import TRIES, Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.requests import Created, Get
 from crdtcat.testing.scheduler import Actor, explore
 from tests.protocol import claims
@@ -23,6 +23,20 @@ TAKEN = Created(created=False)
 
 def begun(writer: int = 1, name: str = "", parent: Parent = FIRST) -> Claimer[Setting]:
     return Claimer.begin(FOLDER, Setting(writer, name), parent, 20)
+
+
+class Waiting(Setting):
+    """A change to which every number is held by a transaction that is not decided."""
+
+    def judged(self, number: int, data: bytes) -> Verdict:
+        return super().judged(number, data)._replace(undecided=7)
+
+
+class Passing(Setting):
+    """A change to which every number is void."""
+
+    def judged(self, number: int, data: bytes) -> Verdict:
+        return super().judged(number, data)._replace(void=True)
 
 
 def test_a_warm_commit_is_one_creation() -> None:
@@ -51,6 +65,41 @@ def test_a_put_without_a_trace_is_repeated_with_the_same_bytes_and_then_unknown(
     assert step.take([UNCLEAR]).take([Got(None)]).outcome is ClaimOutcome.UNKNOWN
 
 
+def test_three_tries_are_made() -> None:
+    assert TRIES == 3
+
+
+def test_tries_are_counted_for_each_number() -> None:
+    _, (_, theirs) = claimed(Setting(2), FIRST, 30)
+    step = begun().take([UNCLEAR]).take([Got(None)]).take([UNCLEAR]).take([Got(theirs)])
+    assert (step.outcome, step.tries, step.rebases) == (ClaimOutcome.CONTENDED, 0, 1)
+    step = step.resumed()
+    for _ in range(TRIES - 1):
+        step = step.take([UNCLEAR]).take([Got(None)])
+        assert step.outcome is ClaimOutcome.PENDING
+    assert step.take([UNCLEAR]).take([Got(None)]).outcome is ClaimOutcome.UNKNOWN
+
+
+def test_an_undecided_number_is_looked_at_again() -> None:
+    _, (_, theirs) = claimed(Setting(2), FIRST, 30)
+    step: Claimer[Any] = Claimer.begin(FOLDER, Waiting(1), FIRST, 20)
+    step = step.take([TAKEN]).take([Got(theirs)])
+    assert (step.outcome, step.wants) == (ClaimOutcome.UNDECIDED, ())
+    again = step.resumed()
+    assert again.wants == (Get(f"{FOLDER}{2:016d}.c"),)
+    assert again.take([Got(theirs)]).outcome is ClaimOutcome.UNDECIDED
+
+
+def test_a_void_number_is_passed_and_not_followed() -> None:
+    """The number is used up, but the claim before it is the one that the next builds on."""
+    theirs, (_, data) = claimed(Setting(2), FIRST, 30)
+    assert theirs.id is not None
+    step: Claimer[Any] = Claimer.begin(FOLDER, Passing(1), FIRST, 20)
+    step = step.take([TAKEN]).take([Got(data)])
+    assert step.parent == Parent(2, FIRST.id)
+    assert step.hlc == theirs.id.hlc + 1
+
+
 def test_a_number_that_is_taken_and_not_there_was_collected() -> None:
     step = begun()
     for _ in range(TRIES - 1):
@@ -64,6 +113,7 @@ def test_a_rebased_claim_names_its_new_parent_and_is_stamped_later() -> None:
     assert (step.outcome, step.wants, step.parent, step.rebases) == (ClaimOutcome.CONTENDED, (), parent, 1)
     assert parent.id is not None
     assert step.id > parent.id
+    assert (step.hlc, step.id.hlc) == (501, 501)
     assert step.resumed().wants == (PutIfAbsent(f"{FOLDER}{3:016d}.c", step.data),)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pytest
 
+from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, StoreUnavailable
 from crdtcat.log import State
 from crdtcat.protocol import (
@@ -22,7 +24,10 @@ from crdtcat.protocol import (
     Put,
     Reader,
     Stored,
+    claim_name,
+    version_name,
 )
+from crdtcat.protocol.names import is_decision
 from crdtcat.protocol.publish import TRIES
 from crdtcat.protocol.reader import PASSES_MAX
 from tests.protocol.scenes import FOLDER, MARK, OTHER, bundle, transaction, version
@@ -90,7 +95,99 @@ def test_a_reader_gives_up_when_files_keep_vanishing() -> None:
     name, data = version(1, 1)
     with pytest.raises(StoreUnavailable, match="vanishing"):
         read(Reader(FOLDER, State(FOLDER)), {name: data}, gone=frozenset({name}))
-    assert PASSES_MAX > 2
+
+
+def test_a_reader_makes_sixteen_passes() -> None:
+    name, _ = version(1, 1)
+    reader: Any = Reader(FOLDER, State(FOLDER))
+    for number in range(1, PASSES_MAX + 1):
+        assert reader.passes == number
+        reader = reader.take([Listed((Object(name),), None)])
+        if number < PASSES_MAX:
+            reader = reader.take([Got(None)])
+    with pytest.raises(StoreUnavailable):
+        reader.take([Got(None)])
+    assert PASSES_MAX == 16
+
+
+class Counted(NamedTuple):
+    """A state that only counts."""
+
+    held: frozenset[str] = frozenset()
+
+    def missing(self, versions: Sequence[str]) -> Sequence[str]:
+        return [name for name in versions if name not in self.held]
+
+    def unread(self, bundles: Sequence[str]) -> Sequence[str]:
+        return [name for name in bundles if name not in self.held]
+
+    def joined(self, files: Sequence[tuple[str, bytes]]) -> Counted:
+        return Counted(self.held | {name for name, _ in files})
+
+    def undecided(self) -> Sequence[str]:
+        return ()
+
+    def gaps(self) -> frozenset[tuple[int, int]]:
+        return frozenset()
+
+
+def test_version_files_are_asked_for_in_bounded_numbers() -> None:
+    names = [version_name(FOLDER, VersionId(number, 1, number, bytes(16))) for number in range(1, 1030)]
+    reader: Reader[Counted] = Reader(FOLDER, Counted())
+    reader = reader.take([Listed(tuple(map(Object, names)), None)])
+    asked = []
+    while reader.wants:
+        asked.append(len(reader.wants))
+        reader = reader.take([Got(b"") for _ in reader.wants])
+    assert asked == [512, 512, 5]
+    assert reader.state.held == set(names)
+
+
+def test_as_many_answers_as_were_asked_for() -> None:
+    reader: Reader[Counted] = Reader(FOLDER, Counted())
+    reader = reader.take([Listed((Object(version(1, 1)[0]), Object(version(2, 2)[0])), None)])
+    with pytest.raises(ValueError, match="shorter"):
+        reader.take([Got(b"")])
+
+
+DECISION = f"transactions/{7:016x}.decision"
+
+
+class Deciding(Counted):
+    """A state that needs to know one decision."""
+
+    def joined(self, files: Sequence[tuple[str, bytes]]) -> Deciding:
+        return Deciding(super().joined(files).held)
+
+    def undecided(self) -> Sequence[str]:
+        return () if DECISION in self.held else (DECISION,)
+
+
+def test_a_decision_is_asked_for_once_in_a_pass_and_left_out_if_there_is_none() -> None:
+    assert is_decision(DECISION)
+    reader: Any = Reader(FOLDER, Deciding()).take([Listed((), None)])
+    assert reader.wants == (Get(DECISION),)
+    without = reader.take([Got(None)])
+    assert (without.wants, without.passes, without.state.held) == ((), 1, frozenset())
+    decided = reader.take([Got(b"committed", 10**12)])
+    assert (decided.wants, decided.passes, decided.state.held) == ((), 1, {DECISION})
+
+
+def test_a_slow_pass_over_an_ordered_listing_stands() -> None:
+    reader: Any = Reader(FOLDER, Counted())
+    reader = reader.take([Listed((), "after", 0)]).take([Listed((), None, 10**12)])
+    assert (reader.wants, reader.passes, reader.now_ms) == ((), 1, 10**12)
+
+
+@pytest.mark.parametrize(("now_ms", "passes"), [(1_000, 1), (301_000, 1), (301_001, 2)])
+def test_claims_count_within_half_a_grace_period_of_the_first_page(now_ms: int, passes: int) -> None:
+    """From the first page, not the last; ten minutes of grace unless told otherwise."""
+    name = claim_name(FOLDER, 1)
+    reader: Any = Reader(FOLDER, Counted())
+    assert reader.grace_ms == 600_000
+    reader = reader.take([Listed((Object(name),), "after", 1_000)]).take([Listed((), None, 200_000)])
+    assert reader.wants == (Get(name),)
+    assert reader.take([Got(b"", now_ms)]).passes == passes
 
 
 def test_a_gap_that_stays_is_damage() -> None:
@@ -123,13 +220,14 @@ def test_transactions_are_listed_only_where_a_mark_says_so() -> None:
     assert Reader(FOLDER, State(FOLDER), marked=True).wants == (ListPage("transactions/"),)
 
 
-def test_a_slow_pass_over_an_unordered_listing_is_thrown_away() -> None:
+@pytest.mark.parametrize(("now_ms", "thrown_away"), [(500, False), (501, True)])
+def test_a_slow_pass_over_an_unordered_listing_is_thrown_away(now_ms: int, thrown_away: bool) -> None:
     first = version(1, 1)
     reader: Any = Reader(FOLDER, State(FOLDER), ordered=False, grace_ms=1000, marked=True)
     reader = reader.take([Listed((), None, 0)])
-    reader = reader.take([Listed((Object(first[0]),), None, 501)])
-    assert reader.wants == (ListPage("transactions/"),)
-    assert reader.passes == 2
+    reader = reader.take([Listed((Object(first[0]),), None, now_ms)])
+    assert reader.wants == ((ListPage("transactions/"),) if thrown_away else (Get(first[0]),))
+    assert reader.passes == 1 + thrown_away
 
 
 def test_replaced_bundles_are_not_fetched() -> None:
@@ -176,3 +274,45 @@ def test_a_collector_refuses_a_damaged_bundle() -> None:
     damaged = data[:-40] + bytes([data[-40] ^ 1]) + data[-39:]
     with pytest.raises(Corrupt, match="damaged"):
         collect([(one[0], 0), (name, 0)], {one[0]: one[1], name: damaged}, 0, 0)
+
+
+def test_a_collector_fetches_and_deletes_in_bounded_numbers() -> None:
+    """256 at a time; all that a bundle covers goes, whatever the number."""
+    versions = [version(number, number) for number in range(1, 260)]
+    covering = bundle(State(FOLDER).joined(versions), [], 1)
+    objects = dict([*versions, covering])
+    step: Any = Collector(State(FOLDER), tuple(Object(name, 1, 0) for name in objects), 0, 0)
+    counts = []
+    while wants := step.wants:
+        counts.append(len(wants[0].names) if isinstance(wants[0], Delete) else len(wants))
+        step = step.take(
+            [Deleted() if isinstance(want, Delete) else Got(objects[want.name]) for want in wants]
+        )
+    assert counts == [1, 256, 256, 3, 3]
+    assert set(step.deleted) == {name for name, _ in versions}
+
+
+def test_a_collector_reads_back_the_highest_bundle_first_and_deletes_those_below_it() -> None:
+    one, two = version(1, 1), version(2, 2)
+    low = bundle(State(FOLDER).joined([one]), [], 1)
+    equal = bundle(State(FOLDER).joined([two]), [], 2)
+    high = bundle(State(FOLDER).joined([one, two]), [low[0]], 2)
+    listing = tuple(Object(name, 1, 0) for name, _ in (low, equal, high))
+    step: Any = Collector(State(FOLDER), listing, 0, 0)
+    objects = dict([low, equal, high])
+    while wants := step.wants:
+        assert wants != (Get(low[0]),) or step.current is not None  # it is gone before it is its turn
+        step = step.take(
+            [Deleted() if isinstance(want, Delete) else Got(objects[want.name]) for want in wants]
+        )
+    assert step.deleted == (low[0],)
+
+
+def test_a_collector_wants_as_many_answers_as_it_asked_for() -> None:
+    one = version(1, 1)
+    covering = bundle(State(FOLDER).joined([one]), [], 1)
+    step: Any = Collector(State(FOLDER), (Object(one[0], 1, 0), Object(covering[0], 1, 0)), 0, 0)
+    step = step.take([Got(covering[1])])
+    assert step.wants == (Get(one[0]),)
+    with pytest.raises(ValueError, match="shorter"):
+        step.take([])

@@ -164,15 +164,13 @@ class Claimer(Generic[C]):
         if change is not None:
             step = replace(self, change=change, found=None, outcome=ClaimOutcome.PENDING)
             return step._moved_past(self.found)
-        if self.outcome is ClaimOutcome.UNDECIDED:
-            return replace(self, looking=True, outcome=ClaimOutcome.PENDING)
-        return replace(self, outcome=ClaimOutcome.PENDING)
+        return replace(self, outcome=ClaimOutcome.PENDING)  # an undecided number is looked at again
 
     def _nothing_there(self) -> Claimer[C]:
         if not self.taken and not self.unclear:  # looked ahead: this number is free
-            return replace(self, looking=False, tries=0)
+            return replace(self, looking=False)
         if self.tries + 1 < TRIES:
-            return replace(self, looking=False, taken=False, tries=self.tries + 1)
+            return replace(self, looking=False, tries=self.tries + 1)
         return replace(self, outcome=ClaimOutcome.UNKNOWN if self.unclear else ClaimOutcome.STALE)
 
     def _judge(self, data: bytes) -> Claimer[C]:
