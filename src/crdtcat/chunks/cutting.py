@@ -28,7 +28,9 @@ Pure: rows in, row numbers out.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -48,6 +50,8 @@ from crdtcat.limits import (
 
 _BITS_LEAST = 32
 _TELLS_APART = 0.9
+_THREAD_ROWS = 1 << 19
+"""Rows that one thread hashes at a time; fewer are not worth one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +106,20 @@ def cut(table: pa.Table, sizes: Sizes, *, last: bool = True) -> list[int]:
     if fitting.is_fixed or table.num_rows <= fitting.least:
         found = fixed_boundaries(table.num_rows, fitting.greatest, last=last)
     else:
-        found = boundaries(row_hashes(table, deciding(table), cheap=True), fitting, last=last)
+        found = boundaries(_hashes(table, deciding(table)), fitting, last=last)
     return [*_light(table, found)]
+
+
+def _hashes(table: pa.Table, columns: list[str]) -> Hashes:
+    """Row hashes to cut by, made on all cores where there are rows enough."""
+    starts = range(0, table.num_rows, _THREAD_ROWS)
+    if len(starts) < 2:
+        return row_hashes(table, columns, cheap=True)
+    with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1), "crdtcat-cut") as pool:
+        parts = pool.map(
+            lambda start: row_hashes(table.slice(start, _THREAD_ROWS), columns, cheap=True), starts
+        )
+        return np.concatenate([*parts])
 
 
 def deciding(table: pa.Table) -> list[str]:

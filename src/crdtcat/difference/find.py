@@ -17,7 +17,7 @@ Pure, but for calling `OldChunk.load`, from several threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -25,8 +25,9 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.chunks.row_hash import Hashes, add_column, column_hashes, row_hashes
+from crdtcat.chunks.row_hash import Hashes, add_column, row_hashes
 from crdtcat.difference.align import Alignment, Numbers, joined, spread
+from crdtcat.difference.cells import differing
 from crdtcat.difference.keyed import match_keys
 from crdtcat.difference.regions import (
     Block,
@@ -131,20 +132,19 @@ class _Comparison:
         cells = {}
         anywhere = np.zeros(rows, np.bool_)
         for name in names:
-            left, right = column_hashes(old[name], name), column_hashes(new[name], name)
-            differs = left != right
+            differs = differing(old[name], new[name], name)
             if differs.any():
-                cells[name] = left, right, differs
+                cells[name] = differs
                 anywhere |= differs
         updated = np.flatnonzero(anywhere)
         if 2 * len(updated) > rows and 2 * len(cells) > len(self.columns):
             return None
-        if _have_moved(new, updated, {name: (left, right) for name, (left, right, _) in cells.items()}):
+        if _have_moved(old, new, updated, list(cells)):
             return None
         edges = np.flatnonzero(np.diff(np.r_[True, anywhere, True].astype(np.int8)))
         begins, lengths = edges[::2], edges[1::2] - edges[::2]
         kept = np.column_stack((begins + before, begins + start, lengths))
-        changed = {name: differs[updated] for name, (_, _, differs) in cells.items()}
+        changed = {name: differs[updated] for name, differs in cells.items()}
         return Found(kept, (updated + before, updated + start), changed)
 
     def _different_columns(self, block: Block) -> list[str]:
@@ -228,19 +228,22 @@ class _Comparison:
         return Found(kept, (updated_old[order], updated_new[order]), changed)
 
 
-def _have_moved(new: pa.Table, updated: Numbers, cells: Mapping[str, tuple[Hashes, Hashes]]) -> bool:
+def _have_moved(old: pa.Table, new: pa.Table, updated: Numbers, names: Sequence[str]) -> bool:
     """Whether a row that differs in place is there all the same, elsewhere: then rows have come or gone.
 
-    Columns that are not in `cells` are equal in place, so the new rows have those cells of the old ones.
+    Columns that are not in `names` are equal in place, so the new rows have those cells of the old ones.
     """
+    if not len(updated):
+        return False
+    rows = pa.array(updated)
     old_rows, new_rows = np.zeros(len(updated), np.uint64), np.zeros(len(updated), np.uint64)
-    for left, right in cells.values():
-        old_rows += left[updated]
-        new_rows += right[updated]
+    for sums, table in ((old_rows, old), (new_rows, new)):
+        for name in names:
+            add_column(sums, table.column(name).take(rows), name)
     if not _overlap(old_rows, new_rows):
         return False
-    rest = [name for name in new.column_names if name not in cells]
-    taken = new.select(rest).take(pa.array(updated)) if rest else new.slice(0, 0)
+    rest = [name for name in new.column_names if name not in names]
+    taken = new.select(rest).take(rows) if rest else new.slice(0, 0)
     for name in rest:
         add_column(old_rows, taken.column(name), name)
         add_column(new_rows, taken.column(name), name)
@@ -249,7 +252,5 @@ def _have_moved(new: pa.Table, updated: Numbers, cells: Mapping[str, tuple[Hashe
 
 def _overlap(one: Hashes, other: Hashes) -> bool:
     """Whether some number is in both. Sorted first, which is several times as fast as `numpy.isin`."""
-    if not len(one):
-        return False
     one, other = np.sort(one), np.sort(other)
     return bool((one[np.minimum(np.searchsorted(one, other), len(one) - 1)] == other).any())

@@ -22,7 +22,7 @@ class Strips(NamedTuple):
 
 
 class Patches(NamedTuple):
-    """Newer cells: parallel arrays, sorted by entry, then age.
+    """Newer cells: parallel arrays, sorted by entry, age and source: what one chunk holds is together.
 
     Attributes:
         entry: the entry whose rows they lie over.

@@ -199,7 +199,7 @@ class Rows:
             parts.append(lay_over(found[:3], (found.entry, found.at, age), pieces))
         patches = Patches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         patches = Patches(*(column[self._not_folded(patches)] for column in patches))
-        order = np.lexsort((patches.at, patches.age, patches.entry))
+        order = np.lexsort((patches.at, patches.source, patches.age, patches.entry))
         return Patches(*(column[order] for column in patches))
 
     def _not_folded(self, patches: Patches) -> Array:

@@ -155,33 +155,34 @@ class _Layer:
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
-        self._values: list[pa.Array] = []
-        self._length = rows
-        self._index: Integers | None = None
+        self._parts: list[tuple[Integers, pa.Array]] = []
         self.ages: Integers | None = None
 
     def put(self, target: Integers, values: pa.Array, place: Integers, ages: Array | int) -> None:
         """Values over rows, where they are newer than what is there. Ages rise from call to call, but for
         those given row by row."""
-        if self._index is None:
-            self._index = np.arange(self._rows)
         if self.ages is None and not isinstance(ages, int):
             self.ages = np.full(self._rows, OLDEST)
         if self.ages is not None:
             newer = ages > self.ages[target]
             target, place = target[newer], place[newer]
             self.ages[target] = ages if isinstance(ages, int) else ages[newer]
-        self._index[target] = self._length + np.arange(len(target))
-        self._values.append(_picked(values, place))
-        self._length += len(place)
+        self._parts.append((target, _picked(values, place)))
 
     def over(self, base: pa.Array) -> pa.Array:
         """The column with them."""
-        if self._index is None:
+        if not self._parts:
             return base
-        rows = np.flatnonzero(self._index >= self._rows)
-        values = pa.concat_arrays(self._values).take(pa.array(self._index[rows] - self._rows))
-        return replaced(base, rows, values)
+        if len(self._parts) == 1:
+            return replaced(base, *self._parts[0])
+        newest = np.full(self._rows, -1)
+        at = 0
+        for target, values in self._parts:
+            newest[target] = np.arange(at, at + len(target))
+            at += len(target)
+        rows = np.flatnonzero(newest >= 0)
+        values = pa.concat_arrays([values for _, values in self._parts])
+        return replaced(base, rows, values.take(pa.array(newest[rows])))
 
 
 def _picked(values: pa.Array, place: Integers) -> pa.Array:

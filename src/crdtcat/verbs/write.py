@@ -150,19 +150,17 @@ def _tail(script: EditScript) -> tuple[Integers, Integers]:
 
 def change_sets(script: EditScript) -> Iterator[tuple[list[str], Integers]]:
     """(columns, updated rows in which exactly these changed), or column by column if there are too many."""
-    names = list(script.changed)
-    if not names or not len(script.updated_old):
-        return
-    flags = np.stack([script.changed[name] for name in names])
-    kinds, which = np.unique(flags, axis=1, return_inverse=True)
-    if kinds.shape[1] <= OVERLAYS_MAX:
-        for kind in range(kinds.shape[1]):
-            chosen = [name for name, changed in zip(names, kinds[:, kind].tolist(), strict=True) if changed]
-            if chosen:
-                yield chosen, np.flatnonzero(which.ravel() == kind)
-        return
-    for name in names:
-        yield [name], np.flatnonzero(script.changed[name])
+    sets: list[tuple[list[str], Integers]] = [([], np.arange(len(script.updated_old)))]
+    for name, changed in script.changed.items():
+        halves = ((names, rows, changed[rows]) for names, rows in sets)
+        split = (
+            half for names, rows, its in halves for half in ((names, rows[~its]), ([*names, name], rows[its]))
+        )
+        sets = [half for half in split if len(half[1])]
+        if len(sets) > OVERLAYS_MAX:
+            sets = [([name], np.flatnonzero(changed)) for name, changed in script.changed.items()]
+            break
+    yield from (found for found in sets if found[0])
 
 
 def _groups(runs: Integers, target: int) -> Iterator[Integers]:

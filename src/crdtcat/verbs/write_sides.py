@@ -76,9 +76,14 @@ class NewSide:
         self._parts = [(values, int(ends[at]), int(ends[at + 1])) for at, (values, _) in enumerate(parts)]
 
     def take(self, rows: Integers, names: Sequence[str] | None = None) -> pa.Table:
-        """Some rows, as storage arrays, each column in one piece."""
+        """Some rows, rising, as storage arrays, each column in one piece."""
         chosen = self.rows if names is None else self.rows.select(list(names))
-        return chosen.take(pa.array(rows)).combine_chunks()
+        if not len(rows):
+            return chosen.slice(0, 0).combine_chunks()
+        # Arrow joins all pieces of a column before it takes from them: so only those in which rows lie.
+        first, last = int(rows[0]), int(rows[-1])
+        near = chosen.slice(first, last - first + 1)
+        return (near if len(rows) == near.num_rows else near.take(pa.array(rows - first))).combine_chunks()
 
     def by_partition(self, runs: Integers) -> Iterator[tuple[bytes | None, Integers]]:
         """Runs of (old row, new start, length), cut where partitions end, by partition."""
@@ -108,6 +113,7 @@ class OldSide:
     def __init__(self, head: Head, session: Session, wanted: pa.Schema) -> None:
         self._head, self._store, self._wanted = head, session.store, wanted
         self._footers = FooterCache()
+        self._comparable: dict[tuple[int, int], bool] = {}
         self.columns = [column for column in head.columns.all if _can_be_compared(column, wanted)]
         self.schema = pa.schema(
             [pa.field(column.name, storage_type(wanted.field(column.name).type)) for column in self.columns]
@@ -133,7 +139,10 @@ class OldSide:
 
     def _entry(self, entry: int) -> OldChunk:
         log = self._head.log
-        known = self._is_what_it_was_stored_as(entry)
+        written = int(log.chunk_schema[entry]), int(log.chunk_version[entry])
+        if written not in self._comparable:
+            self._comparable[written] = self._is_what_it_was_stored_as(*written)
+        known = self._comparable[written]
         in_segment = known and self._chunks.is_stored(entry)
         return OldChunk(
             rows=int(log.rows[entry]),
@@ -149,10 +158,9 @@ class OldSide:
             rows=rows, load=lambda names: self._typed(self._execution.changed_rows(unit)[0], names)
         )
 
-    def _is_what_it_was_stored_as(self, entry: int) -> bool:
-        """Whether the chunk's hash means the same rows, in the same columns, as that of new rows would."""
-        log, columns = self._head.log, self._head.columns
-        schema, version = int(log.chunk_schema[entry]), int(log.chunk_version[entry])
+    def _is_what_it_was_stored_as(self, schema: int, version: int) -> bool:
+        """Whether a chunk's hash means the same rows, in the same columns, as that of new rows would."""
+        columns = self._head.columns
         fields = columns.fields(schema)
         return len(fields) == len(self._wanted) and all(
             (column := columns.by_name.get(field.name)) is not None
