@@ -188,3 +188,11 @@ def test_bad_parts_make_no_name() -> None:
         segment_name(b"short", bytes(8))
     with pytest.raises(InvalidArgument):
         segment_name(bytes(32), bytes(7))
+
+
+def test_what_encodes_larger_than_expected_is_written_all_the_same() -> None:
+    noise = np.random.default_rng(0).bytes(4000)  # bounds in the page and in the footer: three times its size
+    rows = pa.table({f"column {number}": [noise] for number in range(20)})
+    segment = encode_segment([rows])
+    assert segment.size > 2 * rows.nbytes + 20 * 1024
+    assert pq.read_table(pa.BufferReader(segment.data)).equals(rows)

@@ -33,6 +33,8 @@ from crdtcat.chunks.hashing import HASH_BYTES, hash_table, value_type
 from crdtcat.errors import InvalidArgument
 
 _NAME = re.compile(r"data/([0-9a-f]{2})/(\1[0-9a-f]{30})-([0-9a-f]{16})\.parquet")
+_ROOM = 1024
+"""Bytes that one column of one row group may take besides twice its content: headers, and its footer."""
 ChunkHashes = tuple[bytes, Sequence[bytes]]
 """A chunk's hash and the hashes of its columns, as `hash_table` gives them."""
 
@@ -136,8 +138,7 @@ def encode_segment(chunks: Sequence[pa.Table], hashes: Sequence[ChunkHashes] | N
 
     unknown = ColumnPlace(0, 0, bytes(HASH_BYTES), bytes(HASH_BYTES))
     reserved = len(block([[unknown] * len(schema)] * len(chunks)))
-    buffer, metadata = _write_parquet(chunks, schema, reserved)
-    data = memoryview(buffer).cast("B")
+    data, metadata = _write_parquet(chunks, schema, reserved)
     footer_length = reserved + TAIL_BYTES + int.from_bytes(data[-8:-4], "little")
     places = _places(data, metadata, schema, hashes)
     data[len(data) - footer_length : len(data) - footer_length + reserved] = block(places)
@@ -170,10 +171,29 @@ def _common_schema(chunks: Sequence[pa.Table]) -> pa.Schema:
     return schema
 
 
-def _write_parquet(chunks: Sequence[pa.Table], schema: pa.Schema, reserved: int) -> tuple[pa.Buffer, Any]:
-    """The Parquet file, with `reserved` zero bytes before its footer, and its metadata."""
+def _write_parquet(chunks: Sequence[pa.Table], schema: pa.Schema, reserved: int) -> tuple[memoryview, Any]:
+    """The Parquet file, with `reserved` zero bytes before its footer, and its metadata.
+
+    It is written into memory of about twice the content's size, of which only what is written is ever touched:
+    a sink that grows copies everything again and again, a fifth of all the time. What does not fit (many
+    columns of few rows, values that no encoding shortens) is written again into one that grows.
+    """
+    room = pa.allocate_buffer(
+        2 * sum(chunk.nbytes for chunk in chunks) + reserved + _ROOM * (1 + len(chunks) * len(schema))
+    )
+    sink = pa.FixedSizeBufferWriter(room)
+    try:
+        metadata = _write_rows(sink, chunks, schema, reserved)
+        return memoryview(room).cast("B")[: sink.tell()], metadata
+    except (pa.ArrowException, OSError, RuntimeError):  # the last is what closing gives after the others
+        growing = pa.BufferOutputStream()
+        metadata = _write_rows(growing, chunks, schema, reserved)
+        return memoryview(growing.getvalue()).cast("B"), metadata
+
+
+def _write_rows(sink: Any, chunks: Sequence[pa.Table], schema: pa.Schema, reserved: int) -> Any:
+    """Write the file into `sink`; gives its metadata."""
     collected: list[Any] = []
-    sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
         schema,
@@ -186,7 +206,7 @@ def _write_parquet(chunks: Sequence[pa.Table], schema: pa.Schema, reserved: int)
             writer.write_table(chunk, row_group_size=chunk.num_rows)
         # Every page of every row group is in the sink by now, so what follows lies before the footer.
         sink.write(bytes(reserved))
-    return sink.getvalue(), collected[0]
+    return collected[0]
 
 
 def _places(

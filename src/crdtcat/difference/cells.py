@@ -42,7 +42,7 @@ def differing(old: pa.ChunkedArray, new: pa.ChunkedArray, name: str) -> Flags:
     differs = pc.not_equal(old, new)
     if differs.null_count:
         lonely = pc.not_equal(pc.is_null(old), pc.is_null(new))
-        differs = pc.or_(pc.fill_null(differs, False), lonely)  # noqa: FBT003 (the value that fills)
+        differs = pc.or_(pc.fill_null(differs, False), lonely)
     flags: Flags = differs.to_numpy()
     return flags
 
