@@ -174,7 +174,7 @@ def _common_schema(chunks: Sequence[pa.Table]) -> pa.Schema:
 def _write_parquet(chunks: Sequence[pa.Table], schema: pa.Schema, reserved: int) -> tuple[memoryview, Any]:
     """The Parquet file, with `reserved` zero bytes before its footer, and its metadata.
 
-    It is written into memory of about twice the content's size, of which only what is written is ever touched:
+    It is written into memory of twice the content's size, of which only what is written is ever touched:
     a sink that grows copies everything again and again, a fifth of all the time. What does not fit (many
     columns of few rows, values that no encoding shortens) is written again into one that grows.
     """

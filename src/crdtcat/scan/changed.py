@@ -177,7 +177,7 @@ class _Layer:
             return replaced(base, *self._parts[0])
         newest = np.full(self._rows, -1)
         at = 0
-        for target, values in self._parts:
+        for target, _ in self._parts:
             newest[target] = np.arange(at, at + len(target))
             at += len(target)
         rows = np.flatnonzero(newest >= 0)
