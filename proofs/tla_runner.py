@@ -69,7 +69,7 @@ KNOWN_MISTAKES = (
     "Decisions_replaced",
     "Reuse_deletes_at_once",
     "Reuse_does_not_look_again",
-    "Reuse_let_go_twice",
+    "Reuse_lets_go_in_silence",
     "Segments_content_addressed",
     "Segments_collects_young",
 )

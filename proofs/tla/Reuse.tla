@@ -1,15 +1,15 @@
 ------------------------------- MODULE Reuse -------------------------------
 (* Segments that are used again: by a writer whose head was read when something still referred to them.
 
-   A segment is let go (its table dropped, its branch deleted, its history expired), and somebody who read a
-   head before may refer to it once more: a merge, a restore, a write. A collector cannot see such a writer.
-   So it condemns what it finds unreferenced, and deletes it in a later run, when the list of the condemned is
-   older than the longest transaction, so that every writer who had such a head when the list was stored has
-   ended, if then still nothing refers to the segment. A list of which anything is referred to again is void.
+   A segment is let go (its branch deleted, its history expired), and somebody who read a head before may
+   refer to it once more: a merge, a restore, a write. A collector cannot see such a writer. So it condemns
+   what it finds unreferenced, and deletes it in a later run, when the list of the condemned is older than the
+   longest transaction, so that every writer who had such a head when the list was stored has ended, if then
+   still nothing refers to the segment. A list of which anything is referred to again is void.
 
-   A segment may be let go `Times` times. With two, within the time between two runs of the collector, the
-   list says something that was not so all the while, and a writer of the second time is not waited for. That
-   is the known limit of the rule, kept here as a model that must fail. *)
+   A segment may be let go `Times` times, more than once between two runs of the collector. Then an older list
+   says something that was not so all the while, and no collector could know. So whoever lets a segment go
+   says so, in a list of its own, and only what is older than the latest of those counts. *)
 
 EXTENDS Naturals, FiniteSets
 
@@ -18,7 +18,7 @@ CONSTANTS Writers, Segments, Times, Bug
 VARIABLES stored, references, held, condemned, ripe, goes
 
 vars == <<stored, references, held, condemned, ripe, goes>>
-ASSUME Bug \in {"none", "deletes what it finds", "does not look again"}
+ASSUME Bug \in {"none", "deletes what it finds", "does not look again", "lets go in silence"}
 
 Init ==
     /\ stored = Segments /\ references = Segments
@@ -39,10 +39,14 @@ GiveUp(w) ==
     /\ held[w] # {} /\ held' = [held EXCEPT ![w] = {}]
     /\ UNCHANGED <<stored, references, condemned, ripe, goes>>
 
+(* A list says so, which begins to age now, and which older lists do not count against. *)
 LetGo(s) ==
     /\ s \in references /\ goes[s] < Times
     /\ references' = references \ {s} /\ goes' = [goes EXCEPT ![s] = @ + 1]
-    /\ UNCHANGED <<stored, held, condemned, ripe>>
+    /\ IF Bug = "lets go in silence"
+       THEN UNCHANGED <<condemned, ripe>>
+       ELSE condemned' = condemned \union {s} /\ ripe' = ripe \ {s}
+    /\ UNCHANGED <<stored, held>>
 
 (* One list for each segment. *)
 Condemn(s) ==

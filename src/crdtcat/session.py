@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from crdtcat.claiming import Chain, commit_claim, elapsed_clock
 from crdtcat.clock import HybridClock, VersionId
+from crdtcat.clock.hlc import wall_ms
 from crdtcat.cold_claims import newest
 from crdtcat.drive import run
 from crdtcat.errors import Corrupt, NotFound
@@ -30,6 +31,7 @@ from crdtcat.head.snapshot import versions_of
 from crdtcat.head.version import time_range
 from crdtcat.horizons import is_dead
 from crdtcat.incarnations import current_settings, exists
+from crdtcat.limits import TRANSACTION_SECONDS_MAX
 from crdtcat.locks import ForkSafeLock
 from crdtcat.log import Log, State, Summary, empty_log
 from crdtcat.merkle import Tree
@@ -39,6 +41,9 @@ from crdtcat.store import Store
 from crdtcat.writing.copies import new_origin, shared_writer
 from crdtcat.writing.fit import Fit, Known, known_from_head, known_from_settings
 from crdtcat.writing.writer import Writer
+
+START_MS_MAX: Final = 1000 * TRANSACTION_SECONDS_MAX // 4
+"""How long a branch goes by what it has read of its source."""
 
 
 class Session:
@@ -94,6 +99,7 @@ class Session:
         self._lock = ForkSafeLock()
         self._state = State(self.folder)
         self.start: Log | None = None if self.source else empty_log()
+        self._start_ms = 0
         self._head: Head | None = None
         self._tree: Tree | None = None
         self.summaries: dict[str, Summary] = {}
@@ -126,7 +132,8 @@ class Session:
 
     def refresh(self) -> Reader[State]:
         """Merge what is new. One LIST page per 1,000 files of the log, and one GET per new file that no
-        bundle covers. A table that took part in a transaction: as many more for `transactions/`.
+        bundle covers. A table that took part in a transaction: as many more for `transactions/`. A branch:
+        the first time, and every `START_MS_MAX`, a refresh of the one it starts from.
 
         Raises:
             NotFound: the table was dropped.
@@ -134,7 +141,7 @@ class Session:
         """
         with self._lock():
             began = elapsed_clock()
-            if self.start is None:
+            if self.start is None or (self.source and wall_ms() - self._start_ms > START_MS_MAX):
                 self._begin()
             first = Reader(
                 self.folder,
@@ -156,9 +163,14 @@ class Session:
             return reader
 
     def _begin(self) -> None:
-        """A branch's start, from its source's log: read once, and what every refresh adds to."""
+        """A branch's start, from its source's log: what every refresh adds to.
+
+        Read anew now and then: the source may have been expired since, and whoever restores or writes must
+        not refer to segments that were let go then.
+        """
         assert self.source is not None
         source, snapshot = self.source
+        self._start_ms = wall_ms()
         start = versions_of(source.refresh().state.log, snapshot, self.table)
         self._advance(State(self.folder, start))
         self.start = start

@@ -184,3 +184,22 @@ def test_merged_both_ways_everybody_has_the_same_head(steps: list[tuple[str, str
     reads = [another(catalog).read("t", branch=name) for name in expected]
     assert reads[0].equals(reads[1])
     assert reads[1].equals(reads[2])
+
+
+def test_a_compaction_of_the_source_that_the_target_cannot_place_stays_behind() -> None:
+    """A branch starts with what its source had, and with the source's upkeep, which may have seen more."""
+    catalog = lake(inline_bytes=0, chunk_rows=4)
+    catalog.commit("t", [{"n": 0}])
+    main = catalog.table("t")
+    one = main.branch("one")
+    one.append([{"n": 1}])
+    two = one.branch("two")
+    one.append([{"n": 2}])
+    assert one.compact().versions
+    assert catalog.table("t", "two").read(["n"])["n"].to_pylist() == [0, 1]
+    two.append([{"n": 3}])
+    main.merge("two")
+    assert another(catalog).table("t").read(["n"])["n"].to_pylist() == [0, 1, 3]
+    assert another(catalog).table("t").verify("content").ok
+    main.merge("one")
+    assert another(catalog).table("t").read(["n"])["n"].to_pylist() == [0, 1, 2, 3]

@@ -65,8 +65,14 @@ def test_listing_and_deleting(place: Place) -> None:
     table.branch("b").append(few())
     table.branch("c")
     assert asked(catalog, table.branches) == {"list": 1, "get": 2}
+    refresh = _refresh(catalog, table)
     cost = asked(catalog, lambda: table.delete_branch("b"))
-    assert cost == {"get": 2 + 1, "put": 2, "list": 2, "delete": 1}
+    # The branch is opened and read, to say what it lets go: nothing, as its rows were inlined.
+    read = _sum(refresh, refresh, {"get": 1 + 1})
+    assert cost == _sum({"get": 2 + 1, "put": 2, "list": 2, "delete": 1}, read)
+    table.branch("d").append(many())
+    cost = asked(catalog, lambda: table.delete_branch("d"))
+    assert cost == _sum({"get": 2 + 1, "put": 2 + 1, "list": 2, "delete": 1}, read)
     assert asked(catalog, table.branches) == {"list": 1, "get": 1}
 
 

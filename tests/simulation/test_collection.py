@@ -22,6 +22,7 @@ from crdtcat.errors import (
     CommitUnknown,
     Corrupt,
     CrdtcatError,
+    Expired,
     LimitExceeded,
     NoSnapshots,
     NotFound,
@@ -41,9 +42,11 @@ from crdtcat.testing.simulated_store import (
 from crdtcat.verbs.parts import commit_parts, plan_parts
 
 HOUR = 3_600_000
-OPTIONS: dict[str, Any] = {"upkeep": False, "inline_bytes": 0, "grace_seconds": 60}
+OPTIONS: dict[str, Any] = {
+    "upkeep": False, "inline_bytes": 0, "grace_seconds": 60, "max_commit_delay_seconds": 0
+}  # fmt: skip
 SCHEMA = pa.schema([("n", pa.int64())])
-SEEDS = 200 if os.environ.get("CRDTCAT_SLOW") == "full" else 8
+SEEDS = 300 if os.environ.get("CRDTCAT_SLOW") == "full" else 12
 
 
 class World:
@@ -226,7 +229,9 @@ class Everybody:
         self.running.append((name, self.world.clock.now_ms))
         try:
             operation()
-        except (Crash, NotFound, NoSnapshots, AlreadyExists, StoreUnavailable, LimitExceeded, CommitUnknown):
+        except (Crash, NotFound, NoSnapshots, AlreadyExists, Expired, StoreUnavailable):
+            pass
+        except (LimitExceeded, CommitUnknown):
             pass
         except CrdtcatError as error:  # a log that is being deleted while it is read
             if "is missing; later ones are there" not in str(error) and "expired" not in str(error):
@@ -238,6 +243,7 @@ class Everybody:
         return [
             self.append, self.append, self.abort, self.merge, self.merge, self.branch, self.branch, self.wait,
             self.delete_branch, self.drop, self.checkpoint, self.restore, self.collect, self.collect,
+            self.expire, self.expire, self.write, self.overwrite, self.compact,
         ]  # fmt: skip
 
     def wait(self) -> None:
@@ -287,6 +293,22 @@ class Everybody:
         history = handle.history()
         if len(history):
             handle.restore(history[self.chance.randrange(len(history))])
+
+    def write(self) -> None:
+        """Some rows stay, and are used again by the chunk; some go."""
+        handle = self.handle()
+        rows = handle.read()
+        handle.write(pa.concat_tables([rows.slice(0, rows.num_rows // 2), numbers(self.world)]))
+
+    def overwrite(self) -> None:
+        self.handle().overwrite(numbers(self.world))
+
+    def compact(self) -> None:
+        self.handle().compact()
+
+    def expire(self) -> None:
+        table = self.world.catalog().create_table(self.chance.choice("tu"), SCHEMA, exist_ok=True)
+        table.expire(keep_last=self.chance.choice((1, 3)))
 
     def collect(self) -> None:
         self.world.catalog().collect()

@@ -27,6 +27,7 @@ from crdtcat.head import Head, Snapshot
 from crdtcat.head.clocks import seen_by
 from crdtcat.horizons import proposals, propose, withdraw
 from crdtcat.incarnations import MAIN
+from crdtcat.letting_go import let_go
 from crdtcat.log import Log, encode_bundle
 from crdtcat.log.horizon import below, emptied
 from crdtcat.maintenance.bundling import INLINE_BYTES_AT_ONCE
@@ -98,9 +99,9 @@ def expire(
 ) -> ExpireResult:
     """Forget the history of versions that are old; the table stays what it is.
 
-    Requests: a refresh, what `tags` and `branches` cost, twice; 2 PUTs, 1 more for rows that were inlined, 2
-    LISTs, one small GET per bundle not seen before, a DELETE, and a refresh. Waits until what is to be folded
-    is `max_commit_delay_seconds` old.
+    Requests: a refresh, what `tags` and `branches` cost, twice; 2 PUTs, 1 more for rows that were inlined and
+    1 more where segments are let go, 2 LISTs, one small GET per bundle not seen before, a DELETE, and a
+    refresh. Waits until what is to be folded is `max_commit_delay_seconds` old.
 
     Raises:
         InvalidArgument: neither `older_than` nor `keep_last`; a branch, CAS mode, or a table that took part
@@ -227,6 +228,7 @@ def _expired(session: Session, horizon: int) -> ExpireResult:
         _store_rows(session, made)
         if time.monotonic() - looked > HOLDS_SECONDS_MAX:
             continue  # somebody may have named a snapshot since, and taken us for dead
+        let_go(store, made.freed)
         if store.put_if_absent(made.result.name, made.data):
             found = proposals(store, table, incarnation)
             withdraw(store, [item.name for item in found if item.horizon < mine.horizon])
@@ -238,10 +240,11 @@ def _expired(session: Session, horizon: int) -> ExpireResult:
 
 @dataclass(frozen=True)
 class _Made:
-    """A base, the segments that must be stored before it, and what it means."""
+    """A base, the segments that must be stored before it, those it lets go, and what it means."""
 
     data: bytes
     puts: tuple[Put, ...]
+    freed: bytes
     result: ExpireResult
 
 
@@ -256,16 +259,17 @@ def _made(session: Session, plan: _Plan, bundles: Iterable[str]) -> _Made:
         name for name, summary in summaries.items() if int.from_bytes(summary.last[:8], "big") < plan.horizon
     }
     data = encode_bundle(moved.log, session.folder, sorted(passed), number=number)
+    freed = np.setdiff1d(plan.log.segment_name, log.segment_name)
     result = ExpireResult(
         versions=int((~plan.log.is_folded).sum()),
         chunks=int((~needed).sum()),
-        segments=len(np.setdiff1d(plan.log.segment_name, log.segment_name)),
+        segments=len(freed),
         horizon=hlc.to_datetime(plan.horizon),
         held_by=plan.held_by,
         bytes=len(data),
         name=base_name(session.folder, number),
     )
-    return _Made(data, moved.puts, result)
+    return _Made(data, moved.puts, freed.tobytes(), result)
 
 
 def _store_rows(session: Session, made: _Made) -> None:

@@ -10,6 +10,8 @@ can *begin* to need it, and two kinds of writers could:
   So nothing is deleted when it is first found. It is *condemned*: a list of names is stored. Only when that
   list is older than the grace period, and everything is read again and still nothing refers to the segment,
   is it deleted. Whoever had the old head has committed by then, and is seen, or is too late, and refused.
+  Who lets a segment go says so in a list of its own (`crdtcat.letting_go`), for it may be used again and let
+  go again between two runs: what is older than the latest of those lists does not count.
 
 Names are unique and never used twice, so nobody can make a condemned segment anew. Collectors need no lock:
 two that race condemn and delete the same things. What cannot be read ends it, before anything is deleted.
@@ -34,8 +36,9 @@ from crdtcat.format.condemned import (
     FOLDER,
     TITLES_MAX,
     condemned_name,
-    decode_condemned,
+    decode_titles,
     encode_condemned,
+    is_let_go,
 )
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import dropped_name
@@ -53,11 +56,12 @@ NEVER: Final = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class _List:
-    """A list of condemned segments: its name, when it was stored, and where its segments are listed."""
+    """A list of segments: its name, when it was stored, and where its segments are listed; `None`: it
+    cannot be read, and may be of any."""
 
     name: str
     modified_ms: int
-    members: Array
+    members: Array | None
 
 
 def collect_garbage(
@@ -135,10 +139,9 @@ class _Collection:
             if data is None:
                 continue
             try:
-                titles = decode_condemned(data, name)
-            except DataError:  # it only delays: what is in it will be condemned again
-                titles = []
-            yield _List(name, modified_ms, listing.find(b"".join(titles)))
+                yield _List(name, modified_ms, listing.find(b"".join(decode_titles(data, name))))
+            except DataError:
+                yield _List(name, modified_ms, None)
 
     def _survey(self, listing: SegmentListing) -> tuple[Survey, Array]:
         """What the catalog's tables refer to, as a mask over the listing."""
@@ -153,22 +156,34 @@ class _Collection:
         self, lists: list[_List], listing: SegmentListing, referenced: Array, now_ms: int
     ) -> Array:
         """Since when each segment is known to be garbage. A list of which anything was used again counts for
-        nothing: what it says of the others may be as old."""
+        nothing: what it says of the others may be as old. Nor does what was said before one was let go."""
         since = np.full(len(listing), NEVER, np.int64)
         for each in lists:
-            if self._counts(each, referenced, now_ms):
+            if not is_let_go(each.name) and self._counts(each, referenced, now_ms):
                 since[each.members] = np.minimum(since[each.members], each.modified_ms)
+        for each in sorted(lists, key=lambda each: each.modified_ms):
+            if not is_let_go(each.name) or not self._counts(each, referenced, now_ms):
+                continue
+            if each.members is None:
+                since[since < each.modified_ms] = NEVER
+            else:
+                since[each.members] = each.modified_ms
         return since
 
     def _counts(self, each: _List, referenced: Array, now_ms: int) -> bool:
-        return not referenced[each.members].any() and each.modified_ms > now_ms - self._grace_ms - FORGET_MS
+        if each.modified_ms <= now_ms - self._grace_ms - FORGET_MS:
+            return False
+        if is_let_go(each.name):
+            return True
+        return each.members is not None and not referenced[each.members].any()
 
     def _finished(self, lists: list[_List], referenced: Array, doomed: Array, now_ms: int) -> list[str]:
         """Lists that have done their work, or count no more."""
         return [
             each.name
             for each in lists
-            if not self._counts(each, referenced, now_ms) or doomed[each.members].all()
+            if not self._counts(each, referenced, now_ms)
+            or (each.members is not None and doomed[each.members].all())
         ]
 
     def _condemn(self, listing: SegmentListing, fresh: Array) -> None:

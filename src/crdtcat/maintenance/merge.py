@@ -13,13 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import CommitUnknown, Expired, InvalidArgument
 from crdtcat.format.kinds import ROWS
 from crdtcat.head import Conflict
 from crdtcat.horizons import greatest
 from crdtcat.log import Log, select
+from crdtcat.log.gaps import require
 from crdtcat.maintenance.bundling import publish_bundle
 from crdtcat.session import Session
+from crdtcat.writing.staged import require_in_time
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ def merge(target: Session, source: Session) -> MergeResult:
 
     Raises:
         InvalidArgument: the table is in CAS mode.
+        LimitExceeded: it took so long that what it refers to may be garbage by now; nothing was merged.
         NotFound: the target or the source was dropped or deleted.
         StoreUnavailable: nothing was merged, or nobody knows; merge again, it counts once.
     """
@@ -71,15 +75,16 @@ def merge(target: Session, source: Session) -> MergeResult:
         raise InvalidArgument(
             f"table {target.table!r} is in CAS mode, where history is one line: merge needs merge mode"
         )
-    began = time.monotonic()
+    began, since_ms = time.monotonic(), wall_ms()
     theirs = source.head().log  # first: what reaches the target meanwhile need not be carried
     before = target.head()
-    carried = select(theirs, before.log.find(theirs.ids) < 0)
+    carried = founded(select(theirs, before.log.find(theirs.ids) < 0), before.log)
     result = MergeResult(source.branch, target.branch)
     if not len(carried):
         return replace(result, seconds=time.monotonic() - began)
     target.require_not_dropped()
     _require_above(target, source, carried)
+    require_in_time(since_ms)
     published = publish_bundle(target, carried, (), ())
     after = target.head()
     if target.source is None:
@@ -93,6 +98,29 @@ def merge(target: Session, source: Session) -> MergeResult:
         conflicts=tuple(item for item in after.conflicts if item not in known),
         seconds=time.monotonic() - began,
     )
+
+
+def founded(carried: Log, known: Log) -> Log:
+    """What is carried, without upkeep that had seen versions which are in neither log.
+
+    A branch starts with its source's upkeep, which may be younger than what it starts with. It changes no
+    value, so it can stay behind; in a log without what it had seen, readers would take that for lost.
+    """
+    if not (carried.is_upkeep & np.asarray(carried.clock.is_valid())).any():
+        return carried
+    latest: dict[int, int] = {}
+    for log in (known, carried):
+        fields = log.id_fields[~log.is_upkeep]
+        for writer, seq in zip(fields["writer"].tolist(), fields["seq"].tolist(), strict=True):
+            latest[writer] = max(latest.get(writer, 0), seq)
+    unfounded: set[int] = set()
+    for at in np.flatnonzero(carried.is_upkeep).tolist():
+        needs: dict[int, int] = {}
+        require(needs, select(carried, np.arange(len(carried)) == at), "clock")
+        if any(latest.get(writer, 0) < seq for writer, seq in needs.items()):
+            unfounded.add(carried.id_at(at).writer)  # all of it: its numbers must have no gap
+    kept = ~np.isin(carried.id_fields["writer"], np.array([*unfounded], np.uint64))
+    return select(carried, kept | ~carried.is_upkeep)
 
 
 def _require_above(target: Session, source: Session, carried: Log) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import pyarrow as pa
 
+from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.snapshot import versions_of
@@ -27,6 +28,7 @@ from crdtcat.transaction.pinning import pin
 from crdtcat.transaction.reading import Read
 from crdtcat.transaction.table import StagedTable
 from crdtcat.writing.restamp import StagedVersion
+from crdtcat.writing.staged import require_in_time
 from crdtcat.writing.writer import Writer
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class Transaction:
         if isolation not in ISOLATIONS:
             raise InvalidArgument(f"isolation={isolation!r}: choose from {', '.join(map(repr, ISOLATIONS))}")
         self._catalog, self.isolation = catalog, isolation
+        self._since_ms = wall_ms()
         self._start()
         self.status = "open"
         self.versions: dict[str, tuple[Version, ...]] = {}
@@ -230,6 +233,7 @@ class Transaction:
             sessions = []  # it read one snapshot, and that is all
         sessions = [item for item in sessions if item.staged or (strict and item.reads)]
         if sessions:
+            require_in_time(self._since_ms)
             cas = sessions[0].settings.mode == "cas"
             committed = commit_cas(sessions, serializable=strict) if cas else commit_merged(sessions)
             self.versions = {

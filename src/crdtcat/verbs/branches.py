@@ -14,9 +14,13 @@ import secrets
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from crdtcat.errors import (
     AlreadyExists,
     Corrupt,
+    DataError,
+    Expired,
     InvalidArgument,
     InvalidName,
     NotFound,
@@ -34,6 +38,7 @@ from crdtcat.format.settings import dropped_name, log_folder
 from crdtcat.head import Snapshot
 from crdtcat.horizons import under_way
 from crdtcat.incarnations import MAIN, exists
+from crdtcat.letting_go import let_go
 from crdtcat.names import validate_branch_name
 from crdtcat.session import Session
 from crdtcat.store import Store
@@ -134,8 +139,9 @@ def list_branches(session: Session) -> dict[str, Branch]:
 def delete_branch(session: Session, name: str) -> None:
     """Delete a branch for everybody; commits still under way to it go with it.
 
-    Its log goes too, unless another branch starts from it; then with the last of those. 2 GETs and 2 PUTs,
-    what `list_branches` costs, and one LIST page and DELETE per 1,000 files. Raises `NotFound`,
+    Its log goes too, unless another branch starts from it; then with the last of those. One that cannot be
+    read is left to `Catalog.collect`. 2 GETs and 2 PUTs, what `list_branches` costs, a cold refresh of the
+    branch, 1 PUT if it has segments, and one LIST page and DELETE per 1,000 files. Raises `NotFound`,
     `InvalidArgument`.
     """
     if name == MAIN:
@@ -151,11 +157,24 @@ def delete_branch(session: Session, name: str) -> None:
         for other in live_starts(store, session.table, session.settings.incarnation).values()
     }
     while ended not in needed:
-        _delete_log(store, _folder(session, ended))
+        if _let_go(session, ended):
+            _delete_log(store, _folder(session, ended))
         ended = Life(start.source, start.source_life)
         if ended.branch == MAIN or not exists(store, _over(session, ended)):
             return
         start = _start(session, ended)
+
+
+def _let_go(session: Session, ended: Life) -> bool:
+    """Say which segments a deleted branch's log let go; false if that cannot be known."""
+    try:
+        branch = open_life(_root(session), ended)
+        log = branch.refresh().state.log
+    except (DataError, NotFound, Expired):
+        return False
+    assert branch.start is not None
+    let_go(session.store, np.setdiff1d(log.segment_name, branch.start.segment_name).tobytes())
+    return True
 
 
 def end_all(store: Store, table: str, incarnation: int) -> None:

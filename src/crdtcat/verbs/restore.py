@@ -14,6 +14,7 @@ import numpy as np
 
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import encode_type
+from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import Definition, Ops
 from crdtcat.format.schema_code import encode_schema
@@ -28,6 +29,7 @@ from crdtcat.verbs.rows import check_commit, new_stager, removals
 from crdtcat.verbs.travel import At, head_at
 from crdtcat.writing.fit import fit, known_from_head
 from crdtcat.writing.inlined import inlined_bytes, inlined_chunks, moved_to_segments
+from crdtcat.writing.staged import require_in_time
 
 
 def restore(session: Session, at: At, *, metadata: Mapping[str, Any] | None = None) -> Version:
@@ -39,12 +41,14 @@ def restore(session: Session, at: At, *, metadata: Mapping[str, Any] | None = No
     check_commit(metadata, None)
     if at is None:
         raise InvalidArgument("restore to what? Pass a tag, a version, a snapshot or a moment")
+    since_ms = wall_ms()
     then = head_at(session, at)
     now = session.head(refresh=False)
     body, puts = (
         _readded(then, session.options.inline_bytes) if only_adds(then) else _staged_again(session, then)
     )
     ops = Ops(is_overwrite=True, **_column_changes(now, then), **removals(now, now.live))
+    require_in_time(since_ms)
     return session.commit("restore", body={**body, "x": ops.encode()}, puts=puts, metadata=metadata, seen=now)
 
 

@@ -13,6 +13,17 @@ from crdtcat.writing.prepared import Prepared
 from crdtcat.writing.reuse import Place, StoredSegment
 
 
+def require_in_time(since_ms: int) -> None:
+    """For a commit that began then to store rows, or read then a head whose rows it uses again: after too
+    long a collector may take them for garbage. Raises `LimitExceeded`. No request."""
+    waited = (wall_ms() - since_ms) // 1000
+    if waited > TRANSACTION_SECONDS_MAX:
+        raise LimitExceeded(
+            f"this commit began {waited:,} s ago; at most {TRANSACTION_SECONDS_MAX:,} "
+            "(TRANSACTION_SECONDS_MAX): nothing is visible; do it again, and commit more often"
+        )
+
+
 @dataclass
 class Staged:
     """What a version file will say about its chunks, in the format's columns."""
@@ -36,12 +47,8 @@ class Staged:
 
     def check_in_time(self) -> None:
         """A segment that waits too long for its version may be taken for garbage. Raises `LimitExceeded`."""
-        waited = 0 if self.since_ms is None else (wall_ms() - self.since_ms) // 1000
-        if waited > TRANSACTION_SECONDS_MAX:
-            raise LimitExceeded(
-                f"this commit began to store rows {waited:,} s ago; at most {TRANSACTION_SECONDS_MAX:,} "
-                "(TRANSACTION_SECONDS_MAX): nothing is visible; write again, and commit more often"
-            )
+        if self.since_ms is not None:
+            require_in_time(self.since_ms)
 
     def body(self) -> dict[str, Any]:
         """The keys of the version file."""

@@ -1,0 +1,331 @@
+"""Two writers, two compactors, an expiry and a collection, in every order there is, over the real code.
+
+Each writer and each compactor reads at one moment and commits at a later one; everybody else may act in
+between. The expiry forgets all history there is. The collection condemns, and deletes when two spells of
+time have gone by, each as long as a commit may take: who is slower than that gives up. Worlds that are alike
+are visited once, as what somebody does depends only on what it had read.
+
+In every world a cold reader finds the rows that a row-by-row model has: a dict of rows with a stamp on every
+cell, in which there is no compaction, no expiry and no collection.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from blake3 import blake3
+
+from crdtcat import Catalog, Version
+from crdtcat.errors import Expired
+from crdtcat.table import Table
+from crdtcat.testing.paused_store import PausedStore
+from crdtcat.testing.simulated_store import Objects, VirtualClock, virtual_time
+
+FULL = os.environ.get("CRDTCAT_SLOW") == "full"
+GRACE_SECONDS: Final = 7200
+SPELL_MS: Final = 3_660_000  # two of them are longer than the grace period, one is half of it
+SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
+OPTIONS: dict[str, Any] = {
+    "upkeep": False, "inline_bytes": 0, "grace_seconds": 0, "max_commit_delay_seconds": 0, "chunk_rows": 4
+}  # fmt: skip
+OLD: Final = [(1, 0), (2, 0), (3, 0), (4, 0)]  # what was overwritten, and only history holds
+FIRST: Final = [(5, 0), (6, 0)]
+THEN: Final = [(7, 0), (8, 0)]
+WRITTEN: Final = {6: 0, 7: 30, 9: 0}
+
+RowId = tuple[Any, int]
+Cell = tuple[Any, int]
+
+
+@dataclass(frozen=True)
+class Model:
+    """Rows by id (the version that added them, and n), each with a stamped cell, and what was said of it."""
+
+    cells: Mapping[RowId, Cell] = field(default_factory=dict)
+    gone: frozenset[RowId] = frozenset()
+    overwrites: frozenset[Any] = frozenset()
+
+    @property
+    def alive(self) -> dict[RowId, int]:
+        """The rows there are. Of overwrites that did not know each other the greatest stands."""
+        last = max(self.overwrites, default=None)
+        return {
+            row: value
+            for row, (_, value) in self.cells.items()
+            if row not in self.gone and (row[0] not in self.overwrites or row[0] == last)
+        }
+
+    @property
+    def rows(self) -> list[tuple[int, int]]:
+        return sorted((row[1], value) for row, value in self.alive.items())
+
+    def added(self, id: Any, rows: list[tuple[int, int]]) -> Model:
+        return replace(self, cells={**self.cells, **{(id, n): (id, x) for n, x in rows}})
+
+    def deleted(self, rows: Iterator[RowId]) -> Model:
+        return replace(self, gone=self.gone.union(rows))
+
+    def updated(self, id: Any, values: Mapping[RowId, int]) -> Model:
+        cells = dict(self.cells)
+        for row, value in values.items():
+            cells[row] = max(cells[row], (id, value))
+        return replace(self, cells=cells)
+
+
+Said = Callable[[Model, Model, Any], Model]
+"""From what is, what its author had seen, and its id, to what is then."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One thing that a writer does, and what it means."""
+
+    name: str
+    act: Callable[[Table, Any], Version]
+    means: Said
+
+
+def _update(now: Model, seen: Model, id: Any) -> Model:
+    return now.updated(id, {row: 10 for row in seen.alive if row[1] in (5, 7)})
+
+
+def _update_other(now: Model, seen: Model, id: Any) -> Model:
+    return now.updated(id, {row: 20 for row in seen.alive if row[1] in (5, 6)})
+
+
+def _delete(now: Model, seen: Model, id: Any) -> Model:
+    return now.deleted(row for row in seen.alive if row[1] in (5, 8))
+
+
+def _restore(now: Model, seen: Model, id: Any) -> Model:
+    there = now.deleted(iter(seen.alive)).added(id, OLD)
+    return replace(there, overwrites=there.overwrites | {id})
+
+
+def _overwrite(now: Model, seen: Model, id: Any) -> Model:
+    there = now.deleted(iter(seen.alive)).added(id, FIRST)
+    return replace(there, overwrites=there.overwrites | {id})
+
+
+def _write(now: Model, seen: Model, id: Any) -> Model:
+    """Rows that stay keep their identity."""
+    known = {row[1] for row in seen.alive}
+    now = now.deleted(row for row in seen.alive if row[1] not in WRITTEN)
+    changed = {row: WRITTEN[row[1]] for row, x in seen.alive.items() if WRITTEN.get(row[1], x) != x}
+    return now.updated(id, changed).added(id, [(n, x) for n, x in WRITTEN.items() if n not in known])
+
+
+def _rows(rows: list[tuple[int, int]]) -> pa.Table:
+    return pa.table({"n": [n for n, _ in rows], "x": [x for _, x in rows]}, schema=SCHEMA)
+
+
+UPDATE = Verb("update", lambda table, _: table.update("n in (5, 7)", {"x": 10}), _update)
+UPDATE_OTHER = Verb("update", lambda table, _: table.update("n in (5, 6)", {"x": 20}), _update_other)
+DELETE = Verb("delete", lambda table, _: table.delete("n in (5, 8)"), _delete)
+RESTORE = Verb("restore", lambda table, old: table.restore(old), _restore)
+OVERWRITE = Verb("overwrite", lambda table, _: table.overwrite(_rows(FIRST)), _overwrite)
+WRITE = Verb("write", lambda table, _: table.write(_rows([*WRITTEN.items()]), on=["n"]), _write)
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What was there, and the rows it meant."""
+
+    objects: Objects
+    model: Model
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A moment, the time, how far the collection is, and per actor: nothing, what it has read, or done.
+
+    `began` of an actor that has read is how many spells had gone by then.
+    """
+
+    now: Moment
+    clock_ms: int
+    reading: tuple[Moment | None, ...]
+    began: tuple[int, ...]
+    done: frozenset[str] = frozenset()
+    spells: int = 0
+    way: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> bytes:
+        """Equal for worlds that are alike."""
+        parts = [repr((sorted(self.done), self.spells, self.clock_ms, self.began)).encode()]
+        parts += [_digest(each) for each in (self.now, *self.reading)]
+        return blake3(b"\0".join(parts)).digest()
+
+
+_DIGESTS: dict[int, tuple[Moment, bytes]] = {}
+
+
+def _digest(moment: Moment | None) -> bytes:
+    if moment is None:
+        return b""
+    if id(moment) not in _DIGESTS:
+        listed = sorted((name, blake3(data).digest(), at) for name, (data, at) in moment.objects.items())
+        _DIGESTS[id(moment)] = moment, blake3(repr(listed).encode()).digest()
+    return _DIGESTS[id(moment)][1]
+
+
+class Orders:
+    """All that can happen, from a table with some history."""
+
+    def __init__(self, writers: tuple[Verb, ...], *, most: int) -> None:
+        self.writers, self.most = writers, most
+        self.clock = VirtualClock()
+        self.chance = random.Random(0)
+        self.actors = (*(f"writer {at}" for at in range(len(writers))), "compactor 0", "compactor 1")
+        self.reads = 0
+
+    def explore(self) -> int:
+        """Visit every world; how many there are."""
+        _DIGESTS.clear()
+        with virtual_time(self.clock, self.chance):
+            first = self._first()
+            found, waiting, order = {first.key}, [first], random.Random(len(self.writers[0].name))
+            while waiting:
+                world = waiting.pop(order.randrange(len(waiting)) if self.most < 10**6 else -1)
+                for then in self._next(world):
+                    if then.key not in found:
+                        found.add(then.key)
+                        self._check(then)
+                        waiting.append(then)
+                if len(found) > self.most:
+                    break
+        return len(found)
+
+    def _catalog(self, world: World, past: Moment | None, who: str) -> tuple[Catalog, Objects]:
+        """Somebody's catalog, over a copy of what is there: what it makes depends on who, and on what it has
+        read, and on nothing else."""
+        objects = dict(world.now.objects)
+        self.clock.now_ms = world.clock_ms
+        self.chance.seed(who)
+        store = PausedStore(objects, self.clock, past.objects if past else objects)
+        return Catalog(store, **OPTIONS), objects
+
+    def _first(self) -> World:
+        start = World(Moment({}, Model()), self.clock.now_ms, (None,) * 4, (0,) * 4)
+        catalog, objects = self._catalog(start, None, "first")
+        table, model = catalog.create_table("t", SCHEMA), Model()
+        self.old = table.append(_rows(OLD)).id
+        model = model.added(self.old, OLD)
+        self.clock.now_ms += 1
+        id = table.overwrite(_rows(FIRST)).id
+        model = _overwrite(model, model, id)
+        self.clock.now_ms += 1
+        model = model.added(table.append(_rows(THEN)).id, THEN)
+        self.clock.now_ms += 1
+        id = table.update("n = 6", {"x": 1}).id
+        model = model.updated(id, {row: 1 for row in model.alive if row[1] == 6})
+        self.clock.now_ms += 3 * SPELL_MS
+        return World(Moment(objects, model), self.clock.now_ms, (None,) * 4, (0,) * 4)
+
+    def _next(self, world: World) -> Iterator[World]:
+        for at, who in enumerate(self.actors):
+            if who in world.done:
+                continue
+            past = world.reading[at]
+            if past is None:
+                if at == 3 and world.reading[2] is None and "compactor 0" not in world.done:
+                    continue  # compactors are alike: the first begins first
+                yield self._changed(world, at, world.now, f"{who} reads")
+            else:
+                yield self._acted(world, at, past, who)
+        if "expiry" not in world.done:
+            yield self._kept_up(world, "expiry", _expire)
+        if "condemning" not in world.done:
+            yield self._kept_up(world, "condemning", _collect)
+        elif not world.spells:
+            yield self._later(world, "a spell")
+        elif "deleting" not in world.done:
+            yield self._kept_up(self._later(world, "a spell"), "deleting", _collect)
+
+    def _changed(self, world: World, at: int, past: Moment | None, words: str) -> World:
+        reading, began = list(world.reading), list(world.began)
+        reading[at], began[at] = past, world.spells if past else 0
+        return replace(world, reading=tuple(reading), began=tuple(began), way=(*world.way, words))
+
+    def _acted(self, world: World, at: int, past: Moment, who: str) -> World:
+        catalog, objects = self._catalog(world, past, who)
+        model = world.now.model
+        words = f"{who} commits"
+        if at < 2:
+            verb = self.writers[at]
+            words = f"{who} commits its {verb.name}"
+            try:
+                id = verb.act(catalog.table("t"), self.old).id
+                model = verb.means(model, past.model, id)
+            except Expired:
+                words = f"{who} finds that what it would restore is expired"
+        else:
+            catalog.table("t").compact(rows=8)
+        then = self._changed(world, at, None, words)
+        return replace(then, now=Moment(objects, model), done=world.done | {who})
+
+    def _kept_up(self, world: World, name: str, act: Callable[[Catalog], object]) -> World:
+        world = replace(world, clock_ms=world.clock_ms + 1)
+        catalog, objects = self._catalog(world, None, name)
+        act(catalog)
+        now = Moment(objects, world.now.model)
+        return replace(world, now=now, done=world.done | {name}, way=(*world.way, name))
+
+    def _later(self, world: World, words: str) -> World:
+        """Time goes by; who has been at it for a spell already is too late, and gives up."""
+        then = replace(world, clock_ms=world.clock_ms + SPELL_MS, spells=world.spells + 1)
+        then = replace(then, way=(*world.way, words))
+        for at, who in enumerate(self.actors):
+            if world.reading[at] is not None and world.began[at] < world.spells:
+                then = self._changed(then, at, None, f"{who} gives up")
+                then = replace(then, done=then.done | {who})
+        return then
+
+    def _check(self, world: World) -> None:
+        if world.way[-1].endswith("reads"):
+            return
+        catalog, _ = self._catalog(world, None, "reader")
+        self.reads += 1
+        try:
+            found = catalog.read("t", ["n", "x"])
+            rows = sorted(zip(found["n"].to_pylist(), found["x"].to_pylist(), strict=True))
+            assert rows == world.now.model.rows
+            if len(world.done) == 7:
+                assert catalog.table("t").verify("content").ok
+        except Exception as error:
+            raise AssertionError("\n".join((str(error), "after:", *world.way))) from error
+
+
+def _expire(catalog: Catalog) -> None:
+    catalog.table("t").expire(older_than=timedelta(0))
+
+
+def _collect(catalog: Catalog) -> None:
+    catalog.table("t").checkpoint()
+    catalog.table("t").collect()
+    catalog.collect(grace=GRACE_SECONDS)
+
+
+PAIRS = [
+    (RESTORE, UPDATE),
+    (UPDATE, UPDATE_OTHER),
+    (UPDATE, DELETE),
+    (RESTORE, OVERWRITE),
+    (WRITE, UPDATE_OTHER),
+    (WRITE, RESTORE),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0].name} and {pair[1].name}")
+def test_every_order(pair: tuple[Verb, Verb]) -> None:
+    orders = Orders(pair, most=10**7 if FULL else 120)
+    assert orders.explore() > 120
+    assert orders.reads > 60
