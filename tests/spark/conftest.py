@@ -31,6 +31,7 @@ def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
+        "spark.network.timeout": "1200s",  # a machine that stands still for minutes has failed nobody
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",

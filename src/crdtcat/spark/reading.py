@@ -20,6 +20,7 @@ from crdtcat.scan.plan import Plan
 from crdtcat.scan.units import Unit
 from crdtcat.spark.pinned import Pinned, Readable
 from crdtcat.spark.types import arrow_schema, spark_schema, to_spark
+from crdtcat.spark.worker import task_begins
 
 BATCH_ROWS: Final = 64 * 1024  # at 10,000 a scan takes a sixth longer
 PARTITION_BYTES: Final = 128 * 2**20  # Arrow content; half a core minute of most queries
@@ -74,6 +75,7 @@ class Selection:
 
     def batches(self, numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of some units, as Spark expects them."""
+        task_begins()
         tables = (table for found in self.tables(numbers) for table in found)
         return gathered(tables, arrow_schema(self.schema()))
 

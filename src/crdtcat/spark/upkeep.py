@@ -29,6 +29,7 @@ from crdtcat.maintenance.verify_segments import SegmentCheck
 from crdtcat.spark.pinned import pinned_head
 from crdtcat.spark.reading import deal
 from crdtcat.spark.saving import as_catalog, for_tasks
+from crdtcat.spark.worker import task_begins
 
 
 def verify(
@@ -122,6 +123,7 @@ def in_tasks(
     shares = deal(sizes, max(1, sum(sizes) // (2 * cores)))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task_begins()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 found = work([items[at] for at in shares[number]])

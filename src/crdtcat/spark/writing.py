@@ -23,6 +23,7 @@ from crdtcat.incarnations import MAIN
 from crdtcat.maintenance import checkpoint, upkeep
 from crdtcat.session import Session
 from crdtcat.spark.types import table_schema
+from crdtcat.spark.worker import task_begins
 from crdtcat.table import Table
 from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
 from crdtcat.writing.part import Part, Staging
@@ -67,6 +68,7 @@ class WritePlan:
 
         `job`: one PUT per segment. `task`: as a stream writer, at most one version. Raises as those do.
         """
+        task_begins()
         rows = (batch for batch in batches if batch.num_rows)
         if not self.by_task:
             part = self.staging.stage(rows)
