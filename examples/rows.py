@@ -50,6 +50,11 @@ def main() -> None:
 
         print(table.compact())
 
+        # Rows in the order of a column: a filter on it reads the chunks it must, and no others.
+        print(table.compact(cluster_by=["note", "id"], rows=100))
+        print(table.scan(filter="note = 'marked'").explain().splitlines()[3].strip())
+        print("again:", table.compact(cluster_by=["note", "id"], rows=100))
+
 
 if __name__ == "__main__":
     main()

@@ -105,6 +105,26 @@ def test_pruned_chunks_are_not_fetched(place: Place, span: range) -> None:
     assert cost.bytes_in == expected
 
 
+@pytest.mark.parametrize("span", [range(10, 20), range(990, 1010), range(1400, 1401)])
+def test_after_clustering_a_filter_fetches_the_chunks_it_must_and_no_other(place: Place, span: range) -> None:
+    catalog = place.open(inline_bytes=0, chunk_rows=CHUNK_ROWS)
+    table = catalog.create_table("t", SCHEMA)
+    ordered = rows(0, 2000)
+    for at in range(4):
+        table.append(ordered.take(pa.array(range(at, 2000, 4))))
+    filter = f"n >= {span.start} and n < {span.stop}"
+    assert len(table.scan(["text"], filter).plan.chunks) == 4
+    table.compact(cluster_by=["n"])
+    expected, requests = _expected_bytes(table, ["text", "n"], _groups(table, span))
+    scan = table.scan(["text"], filter)
+    assert (len(scan.plan.chunks), scan.plan.pruned) == ((2, 2) if 1000 in span else (1, 3))
+    with measured(catalog) as cost:
+        found = scan.to_table()
+    assert found.equals(ordered.slice(span.start, len(span)).select(["text"]))
+    assert cost.requests == {"get": requests}
+    assert cost.bytes_in == expected
+
+
 def test_a_filter_that_rules_everything_out_fetches_nothing(place: Place) -> None:
     catalog, table = _table(place)
     scan = table.scan(filter="n > 1000000")

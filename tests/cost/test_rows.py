@@ -66,6 +66,18 @@ def test_compact(place: Place) -> None:
     assert asked(catalog, lambda: table.compact(rows=200_000)) == {"list": 1, "get": 4, "put": 2}
 
 
+def test_cluster(place: Place) -> None:
+    catalog = place.open(chunk_rows=20_000)
+    table = catalog.create_table("t", SCHEMA)
+    for number in range(2):
+        table.append(many().take(pa.array(range(number, 20_000, 2))))
+    table.head()
+    # Bounds overlap, so column n is looked at, as far as it is in order: the first chunk's footer and column,
+    # and those of the second. Then both are read, written as one segment and a version, which is looked at.
+    assert asked(catalog, lambda: table.compact(cluster_by=["n"])) == {"list": 2, "get": 4 + 4 + 1, "put": 2}
+    assert asked(catalog, lambda: table.compact(cluster_by=["n"])) == {"list": 1}
+
+
 def test_changes(place: Place) -> None:
     catalog, table = stored(place)
     start = table.head().snapshot

@@ -75,7 +75,7 @@ def test_row_ops_survive_packing(rows: RowIds) -> None:
         deletes=rows if len(rows) else None,
         overlays=(Overlay(0, rows),),
         insertions=(Insertion(1, np.array([0, 3], np.uint32), anchors),),
-        copies=(Copy(2, rows, rows, (stamps,)), Copy(3, rows, positions=True), Copy(4, rows)),
+        copies=(Copy(2, rows, (stamps,)), Copy(3, rows, stands=True, rises_by=("a", "b")), Copy(4, rows)),
         replaces=tags_of(2, 1),
         folded=tags_of(3, 0).versions,
     )
@@ -84,8 +84,11 @@ def test_row_ops_survive_packing(rows: RowIds) -> None:
     found = decode_ops(encoded, AUTHOR, "v").rows
     assert Ops(rows=found).encode() == encoded
     assert found.copies[0].stamps == (stamps,)
-    assert found.copies[1].positions is True
-    assert found.copies[2].positions is None
+    assert [(copy.stands, copy.rises_by) for copy in found.copies] == [
+        (False, ()),
+        (True, ("a", "b")),
+        (False, ()),
+    ]
     assert found.folded.tobytes() == done.folded.tobytes()
 
 
@@ -120,6 +123,8 @@ def test_malformed_row_ids_are_refused(body: dict[str, Any]) -> None:
         {"a": [[0, {"s": b""}]]},
         {"c": [{"r": {}}]},
         {"c": [{"i": 0, "r": {}, "t": [[1, [], b""]]}]},
+        {"c": [{"i": 0, "r": {}, "p": {}}]},
+        {"c": [{"i": 0, "r": {}, "s": [1]}]},
         {"f": b"short"},
     ],
 )

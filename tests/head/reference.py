@@ -9,7 +9,7 @@ import pyarrow as pa
 from crdtcat.chunks.type_codes import decode_type, encode_type
 from crdtcat.chunks.widen import widen
 from crdtcat.clock import VersionId
-from crdtcat.format.kinds import OVERLAY
+from crdtcat.format.kinds import COPY, OVERLAY
 from crdtcat.format.ops import SELF, ColumnId
 from crdtcat.format.row_ids import RowIds
 from crdtcat.testing.strategies_log import TYPES, History, Made
@@ -77,6 +77,8 @@ def version_of(made: Made, rows: dict[tuple[VersionId, int], int], paths: Paths)
             cells = zip(rows_of(overlay.rows), stored, strict=True)
             overlays.append(tuple(((row, name), value) for row, values in cells for name, value in values))
             continue
+        if chunk.kind == COPY:
+            continue
         tag = None if made.key is None else (made.key, chunk.hash, index)
         chunks.append(model.Chunk(stored, chunk.partition, after=_after(made, index, paths), tag=tag))
     ops = made.ops
@@ -91,7 +93,8 @@ def version_of(made: Made, rows: dict[tuple[VersionId, int], int], paths: Paths)
     scope = None
     if ops.is_overwrite:
         scope = model.ALL if ops.scope is None else frozenset(ops.scope)
-    fields = made.chunks[0].fields if made.chunks else ()
+    fields = made.chunks[0].fields if made.chunks and made.chunks[0].kind != COPY else ()
+    placed = [row for copy in ops.rows.copies if copy.stands for row in rows_of(copy.rows)]
     return model.Version(
         made.id,
         made.clock,
@@ -112,6 +115,7 @@ def version_of(made: Made, rows: dict[tuple[VersionId, int], int], paths: Paths)
         drops=frozenset(_instance(column, made.id) for column in ops.drops),
         overwrite=scope,
         keys=frozenset() if made.key is None else frozenset({made.key}),
+        cluster=tuple(placed) or None,
     )
 
 

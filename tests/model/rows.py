@@ -8,8 +8,9 @@ Decisions:
   base values count as old as the first one's, so that an update of either holds.
 - Siblings inserted after one row: the greater id comes first, because an author who saw the others and still
   named that row wanted to be next to it.
-- A clustering version gives the rows it lists the positions they would have if it had appended them; the
-  greatest such version wins per row.
+- A clustering version gives the rows it lists the places they would have if it had appended them; the
+  greatest such version wins per row, and of two places in one version the first. A position is where a row
+  was born, for life; an insertion names such a position, and so follows a row wherever that was put.
 - A retry whose key was forgotten is a commit of its own, but an equal chunk has an equal tag: its rows are
   the same rows, and the first one's entry is the one read.
 
@@ -31,7 +32,7 @@ Cells = dict[Instance, Cell]
 
 @dataclass(frozen=True)
 class LiveRow:
-    """An alive row: its identity and the winning cell of every column instance."""
+    """An alive row: its identity, the winning cell of every column instance, where it was born."""
 
     row: Any
     cells: Cells
@@ -164,7 +165,7 @@ def live_rows(view: View, rules: Rules = RIGHT, only: Collection[Tag] | None = N
         if not rules.overlay_replaced(view, overlay, row):
             rewritten.setdefault(known_as(twins, row), []).append({name: cell})
     deleted = {known_as(twins, row) for row in rules.deleted_rows(view)}
-    clustered = {known_as(twins, row): position for row, position in cluster_positions(view).items()}
+    places = Places(view, twins)
 
     found = []
     for row, held in copies.items():
@@ -172,8 +173,8 @@ def live_rows(view: View, rules: Rules = RIGHT, only: Collection[Tag] | None = N
         if row in deleted or replaced_by_overwrite(view, birth):
             continue
         cells = join_cells(rules.join_copies(held), *rewritten.get(row, []))
-        position = clustered.get(row, birth.position)
-        found.append((sort_key(position), LiveRow(row, cells, birth.partition, position)))
+        live = LiveRow(row, cells, birth.partition, birth.position)
+        found.append((sort_key(places.of(birth.position)), live))
     return [row for _, row in sorted(found, key=lambda item: item[0])]
 
 
@@ -192,13 +193,31 @@ def _as_first(copy: Copy, twins: Mapping[Tag, tuple[Tag, Version, int]]) -> Copy
     return Copy(original.row, original.birth, cells)
 
 
-def cluster_positions(view: View) -> dict[RowId, Position]:
-    """New positions by clustering; the greatest version wins per row."""
-    positions: dict[RowId, Position] = {}
-    for version in view.standing:
-        for offset, row in enumerate(version.cluster or ()):
-            positions[row] = ((version.id, 0, offset),)
-    return positions
+class Places:
+    """Where positions are, after clusterings and with twin insertions taken as one."""
+
+    def __init__(self, view: View, twins: Mapping[Tag, tuple[Tag, Version, int]]) -> None:
+        born: dict[RowId, Position] = {}
+        for version in view.standing:
+            for index in range(len(version.adds)):
+                for copy in copies_of(version, index):
+                    born.setdefault(copy.row, copy.birth.position)
+        self._first = {
+            position: born[known_as(twins, row)] for row, position in born.items() if row[0] in twins
+        }
+        self._clustered: dict[Position, Position] = {}
+        for version in view.standing:
+            for offset, row in reversed(list(enumerate(version.cluster or ()))):
+                if known_as(twins, row) in born:
+                    self._clustered[born[known_as(twins, row)]] = ((version.id, 0, offset),)
+
+    def of(self, position: Position) -> Position:
+        """Where a row stands that was born at a position."""
+        position = self._first.get(position, position)
+        if position in self._clustered:
+            return self._clustered[position]
+        *parent, step = position
+        return (*self.of(tuple(parent)), step) if parent else position
 
 
 def sort_key(position: Position) -> tuple[Any, ...]:

@@ -128,6 +128,24 @@ class TestRule5Order:
         author.append({"a": 0})
         assert head(author.seen).values("a") == [1, 2, 0]
 
+    def test_an_insertion_follows_its_row_wherever_that_was_put(self) -> None:
+        start, one, two = two_authors({"a": 2}, {"a": 1})
+        clustered = one.commit(cluster=(one.find("a", 1), one.find("a", 2)))
+        late = two.append({"a": 20}, {"a": 21}, after=two.position(two.find("a", 2)))
+        assert head(state_of(start, late)).values("a") == [2, 20, 21, 1]
+        assert head(state_of(start, late, clustered)).values("a") == [1, 2, 20, 21]
+        one.append({"a": 10}, after=one.position(one.find("a", 1)))
+        assert head(one.learn(late).seen).values("a") == [1, 10, 2, 20, 21]
+        one.commit(cluster=(one.find("a", 21),))
+        assert head(one.seen).values("a") == [1, 10, 2, 20, 21]
+
+    def test_the_greatest_clustering_wins_row_by_row(self) -> None:
+        start, one, two = two_authors({"a": 3}, {"a": 1}, {"a": 2})
+        rows = {value: one.find("a", value) for value in (1, 2, 3)}
+        early = one.commit(cluster=(rows[1], rows[2], rows[3]))
+        late = two.commit(cluster=(rows[3], rows[2]), time=9)
+        assert head(state_of(start, late, early)).values("a") == [1, 3, 2]
+
 
 class TestRule6Keys:
     def test_the_smallest_id_of_a_key_stands_and_the_others_count_nothing(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ MIB = 2**20
 
 @pytest.fixture(autouse=True)
 def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = __import__("crdtcat.maintenance.compact", fromlist=["COMMIT_BYTES"])
+    module = __import__("crdtcat.maintenance.rewrite", fromlist=["COMMIT_BYTES"])
     monkeypatch.setattr(module, "COMMIT_BYTES", MIB)
 
 
@@ -32,7 +33,7 @@ def stored(mebibytes: int) -> Table:
     return table
 
 
-def peak(table: Table) -> int:
+def peak(table: Table, **options: Any) -> int:
     gc.collect()
     start, most = pa.total_allocated_bytes(), 0
 
@@ -40,10 +41,21 @@ def peak(table: Table) -> int:
         nonlocal most
         most = max(most, pa.total_allocated_bytes() - start)
 
-    result = compact(table._session, progress=look)
+    result = compact(table._session, progress=look, **options)
     assert result.versions > 1
     assert result.rows_left_out > 0
     return most
+
+
+def test_clustering_does_not_hold_the_table() -> None:
+    """Random numbers: every chunk overlaps every other, so everything is spread and then sorted."""
+    small, large = stored(6), stored(24)
+    least, most = peak(small, cluster_by=["a"]), peak(large, cluster_by=["a"])
+    for table in (small, large):
+        numbers = table.read(["a"])["a"].to_numpy()
+        assert (numbers[1:] >= numbers[:-1]).all()
+    assert most < 12 * MIB
+    assert most < least + 3 * MIB
 
 
 def test_peak_memory_does_not_depend_on_the_table() -> None:

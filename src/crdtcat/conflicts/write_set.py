@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crdtcat.clock import VersionId
-from crdtcat.format.kinds import ROWS
+from crdtcat.format.kinds import COPY, ROWS
 from crdtcat.format.ops import ColumnId, DefinitionId, Ops, decode_ops
 from crdtcat.format.row_ids import RowIds, Tags, whole_chunks
 from crdtcat.format.schema_code import StoredField, decode_schema
@@ -97,10 +97,10 @@ def write_set(log: Log, index: int) -> WriteSet:
     ops = Ops() if blob is None else decode_ops(blob, id, str(id))
     first, last = int(log.chunk_start[index]), int(log.chunk_start[index + 1])
     chunks = np.arange(first, last)
-    rows = chunks[log.kind[chunks] == ROWS]
+    rows, written = chunks[log.kind[chunks] == ROWS], chunks[log.kind[chunks] != COPY]
     fields = {
         int(schema): decode_schema(log.schemas[schema], str(id))
-        for schema in np.unique(log.chunk_schema[chunks])
+        for schema in np.unique(log.chunk_schema[written])
     }
     removed = Tags(ops.removed_versions, ops.removed_ordinals, ops.removed_keyed)
     return WriteSet(

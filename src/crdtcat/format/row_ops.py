@@ -12,12 +12,12 @@ c      copies: list of maps, one for each chunk that a compaction wrote
 f      versions whose effect is in the copies, or was left out of them: ids, 36 bytes each
 =====  ==========================================================================================
 
-A copy is {"i": chunk ordinal, "r": row ids of its rows in order, "p": positions, "t": stamps}. Positions are
-nil (where the rows were born), true (the rows now stand where this chunk does), or row ids of where they
-stand. Stamps say which cells are newer than their row: a list of [stored field, [fields], ids]; the stored
-field holds a number for each row, 0 for "as old as the row", else 1 + the place of the writing version's id
-among `ids`, for the values of all `fields` in that row. In keyed tables there are stamps for all fields, with
-one item more, the ordinals of chunks in those versions, 4 bytes each; there 0 means "no cell".
+A copy is {"i": chunk ordinal, "r": row ids of its rows in order, "p": true if the rows stand where this chunk
+does from now on, "s": fields by which its rows rise, "t": stamps}. Stamps say which cells are newer than
+their row: a list of [stored field, [fields], ids]; the stored field holds a number for each row, 0 for "as
+old as the row", else 1 + the place of the writing version's id among `ids`, for the values of all `fields` in
+that row. In keyed tables there are stamps for all fields, with one item more, the ordinals of chunks in those
+versions, 4 bytes each; there 0 means "no cell".
 
 Row ids are packed as in `crdtcat.format.row_ids`.
 """
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,9 +34,6 @@ from crdtcat.errors import Corrupt
 from crdtcat.format.row_ids import ID, RowIds, Tags, unpack_row_ids, unpack_tags
 from crdtcat.format.sections import Array
 from crdtcat.format.version import as_bytes
-
-BIRTH: Final = None
-"""The rows of a copy stand where they were born."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,14 +89,18 @@ class Copy:
     Attributes:
         ordinal: its place in the version.
         rows: the rows, in its order.
-        positions: `BIRTH`; True: they stand where this chunk does; else where they stand.
         stamps: cells newer than their row.
+        stands: whether the rows stand where this chunk does from now on. Otherwise they stay where they were.
+            Counts only in versions that are part of history.
+        rises_by: stored fields by which its rows rise, the first counting most, nulls last; none where that
+            is not known. Said of what is stored, whatever lies over it.
     """
 
     ordinal: int
     rows: RowIds
-    positions: RowIds | Literal[True] | None = BIRTH
     stamps: tuple[Stamps, ...] = ()
+    stands: bool = False
+    rises_by: tuple[str, ...] = ()
 
 
 def no_tags() -> Tags:
@@ -168,8 +169,10 @@ def unpack_row_ops(body: Mapping[str, Any], name: str) -> RowOps:
 
 def _packed_copy(copy: Copy) -> dict[str, Any]:
     body: dict[str, Any] = {"i": copy.ordinal, "r": copy.rows.packed()}
-    if copy.positions is not BIRTH:
-        body["p"] = True if copy.positions is True else copy.positions.packed()
+    if copy.stands:
+        body["p"] = True
+    if copy.rises_by:
+        body["s"] = list(copy.rises_by)
     if copy.stamps:
         body["t"] = [_packed_stamps(item) for item in copy.stamps]
     return body
@@ -181,7 +184,9 @@ def _packed_stamps(stamps: Stamps) -> list[Any]:
 
 
 def _copy(body: Mapping[str, Any], name: str) -> Copy:
-    held = body.get("p")
+    stands, rises_by = body.get("p", False), tuple(body.get("s", ()))
+    if not isinstance(stands, bool) or not all(isinstance(item, str) for item in rises_by):
+        raise Corrupt(name, "a copy that stands nowhere, or rises by something that is no field")
     stamps = []
     for stored, fields, ids, *more in body.get("t", ()):
         listed = np.frombuffer(as_bytes(ids), "V36")
@@ -191,12 +196,7 @@ def _copy(body: Mapping[str, Any], name: str) -> Copy:
         if not isinstance(stored, str) or not all(isinstance(item, str) for item in fields):
             raise Corrupt(name, "stamps of something that is no field")
         stamps.append(Stamps(stored, tuple(fields), tuple(id.tobytes() for id in listed), tuple(ordinals)))
-    return Copy(
-        _ordinal(body["i"]),
-        unpack_row_ids(body["r"], name),
-        True if held is True else BIRTH if held is None else unpack_row_ids(held, name),
-        tuple(stamps),
-    )
+    return Copy(_ordinal(body["i"]), unpack_row_ids(body["r"], name), tuple(stamps), stands, rises_by)
 
 
 def _insertion(ordinal: int, body: Mapping[str, Any], name: str) -> Insertion:

@@ -1,8 +1,9 @@
 """Compactions: which of them count, and what the entries of the table are because of them.
 
 A compaction counts when every version it folded is here and counts; otherwise it is as if it had never been
-(theorem: `compaction_invisible`). Entries are chunks of rows that no counting compaction replaced, and copies
-of counting compactions that none replaced.
+(theorem: `compaction_invisible`). A clustering is one, too, as far as what is read goes; that it stands in
+history, and where it puts rows, is another question (`crdtcat.head.places`). Entries are chunks of rows that
+no counting compaction replaced, and copies of counting compactions that none replaced.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def compactions(log: Log, standing: Array, ops: Mapping[int, Ops], tags: TagInde
         tags: resolves tags.
     """
     is_entry = (log.kind == ROWS) & standing[log.chunk_version] if log.chunk_count else np.empty(0, bool)
-    counts = standing & ~log.is_upkeep  # a clustering counts as a commit whether or not its copies are read
+    counts = standing & ~log.is_upkeep
+    counts[[at for at, op in ops.items() if len(op.rows.replaces)]] = False  # clusterings: see below
     copies: dict[int, Copy] = {}
     folded: dict[int, Array] = {}
     replaced: list[Array] = []

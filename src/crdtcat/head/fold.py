@@ -82,7 +82,9 @@ def fold(log: Log, settings: Settings) -> Folded:
         rows = _keyed_rows(log, standing, ops, overwrites)
     else:
         rows = _rows(log, standing, ops, overwrites, clocks)
-    columns = _columns(log, settings, standing & ~log.is_upkeep, ops, clocks)
+    used = standing & ~log.is_upkeep
+    used[[at for at, op in ops.items() if op.rows.copies]] = False  # a clustering writes nothing new
+    columns = _columns(log, settings, used, ops, clocks)
 
     def conflicts() -> list[Conflict]:
         lost = _lost_overwrites(log, overwrites, clocks)

@@ -15,7 +15,6 @@ import numpy as np
 
 from crdtcat.format.row_ops import Copy
 from crdtcat.format.sections import Array
-from crdtcat.head.positions import Forest
 from crdtcat.head.tags import TagIndex
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, Runs, expand, touched
@@ -113,23 +112,7 @@ def _without_spares(pieces: Pieces) -> tuple[Pieces, Pieces]:
     return kept.take(np.lexsort((kept.start, kept.birth))), left
 
 
-def in_row_order(pieces: Pieces, forest: Forest) -> Pieces:
-    """Pieces, sorted by birth, in the order in which their rows stand; cut where something was inserted."""
-    if not forest.inserted:
-        return _joined(pieces)
-    spans = forest.spans()
-    order = np.lexsort((spans.start, spans.chunk))
-    runs = Runs(spans.chunk[order], spans.start[order], spans.stop[order])
-    placed = np.isin(pieces.birth, spans.chunk)
-    inside, run = split(pieces.take(placed), runs)
-    rest = pieces.take(~placed)
-    both = Pieces(*(np.concatenate(column) for column in zip(rest, inside, strict=True)))
-    root = np.concatenate((rest.birth, spans.root[order][run]))
-    place = np.concatenate((np.zeros(rest.size, np.int64), order[run]))
-    return _joined(both.take(np.lexsort((both.start, place, root))))
-
-
-def _joined(pieces: Pieces) -> Pieces:
+def joined(pieces: Pieces) -> Pieces:
     """Neighbours that are neighbours in birth and entry too, as one."""
     if pieces.size < 2:
         return pieces

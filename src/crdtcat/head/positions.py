@@ -4,7 +4,7 @@ Appended chunks stand in the order of their versions. An inserted run follows th
 behind it, before what stood next, and of several runs behind one row the one of the greater version comes
 first, because its author saw the others and still wanted to be next to that row. So the table is a forest:
 chunks that were appended are roots, runs hang on rows, and rows are read depth first. A clustered chunk is a
-root too: the rows it lists stand in it instead of where they were born.
+root too: the rows it lists stand in it instead of where they were born, and what hangs on them goes along.
 
 Positions are of (chunk, offset) for life, whatever is compacted or deleted meanwhile. Roots that nothing
 hangs on need no work at all.
@@ -20,8 +20,10 @@ import numpy as np
 
 from crdtcat.format.row_ids import END, RowIds
 from crdtcat.format.row_ops import Insertion
+from crdtcat.head.pieces import Pieces, joined
+from crdtcat.head.places import Placed, Places
 from crdtcat.head.tags import TagIndex
-from crdtcat.intervals.runs import Integers
+from crdtcat.intervals.runs import Integers, Runs, expand, touched
 from crdtcat.log.log import Log
 
 START = -1
@@ -57,9 +59,10 @@ class Forest:
         log: the log.
         inserted: per chunk of inserted rows, what is said of it.
         tags: resolves tags.
+        places: where clusterings put rows.
     """
 
-    def __init__(self, log: Log, inserted: Mapping[int, Insertion], tags: TagIndex) -> None:
+    def __init__(self, log: Log, inserted: Mapping[int, Insertion], tags: TagIndex, places: Places) -> None:
         self._children: dict[int, dict[int, list[Run]]] = {}
         self.inserted = frozenset(inserted)
         for chunk, insertion in inserted.items():
@@ -67,7 +70,7 @@ class Forest:
             starts = insertion.starts.astype(np.int64)
             stops = np.append(starts[1:], rows)
             for start, stop, anchor in zip(
-                starts.tolist(), stops.tolist(), _anchors(insertion.after, tags), strict=True
+                starts.tolist(), stops.tolist(), _anchors(insertion.after, tags, places), strict=True
             ):
                 if start < stop <= rows:
                     under = self._children.setdefault(anchor[0], {})
@@ -102,11 +105,48 @@ class Forest:
             waiting += reversed(under[anchor])
 
 
-def _anchors(after: RowIds, tags: TagIndex) -> Sequence[tuple[int, int]]:
+def in_row_order(pieces: Pieces, forest: Forest, places: Places) -> Pieces:
+    """Pieces, sorted by birth, in the order in which their rows stand; cut where something was inserted."""
+    if not forest.inserted and not places:
+        return joined(pieces)
+    placed = places.of_pieces(pieces)
+    if not forest.inserted:
+        return joined(placed.pieces.take(np.lexsort((placed.at, placed.chunk))))
+    spans = forest.spans()
+    order = np.lexsort((spans.start, spans.chunk))
+    runs = Runs(spans.chunk[order], spans.start[order], spans.stop[order])
+    within = np.isin(placed.chunk, spans.chunk)
+    inside, run = _split(placed.take(within), runs)
+    rest = placed.take(~within)
+    both = Pieces(*(np.concatenate(column) for column in zip(rest.pieces, inside.pieces, strict=True)))
+    root = np.concatenate((rest.chunk, spans.root[order][run]))
+    place = np.concatenate((np.zeros(rest.pieces.size, np.int64), order[run]))
+    at = np.concatenate((rest.at, inside.at))
+    return joined(both.take(np.lexsort((at, place, root))))
+
+
+def _split(placed: Placed, runs: Runs) -> tuple[Placed, Integers]:
+    """Pieces cut where runs of the chunks they stand in begin and end, and for each the run it lies in."""
+    size = placed.pieces.stop - placed.pieces.start
+    first, last = touched(Runs(placed.chunk, placed.at, placed.at + size), runs)
+    owner, offset = expand(last - first)
+    run = first[owner] + offset
+    whole = placed.take(owner)
+    start = np.maximum(whole.at, runs.start[run])
+    stop = np.minimum(whole.at + size[owner], runs.stop[run])
+    skipped, born = start - whole.at, whole.pieces.start
+    pieces = whole.pieces._replace(
+        start=born + skipped, stop=born + stop - whole.at, at=whole.pieces.at + skipped
+    )
+    return Placed(pieces, whole.chunk, start), run
+
+
+def _anchors(after: RowIds, tags: TagIndex, places: Places) -> Sequence[tuple[int, int]]:
     """Per run the (chunk, offset) it follows; what is not there any more is the beginning of the table."""
     chunk = tags.chunks(after.tags)[after.tag]
     counts = after.stop.astype(np.int64) - after.start.astype(np.int64)
     owner = np.repeat(np.arange(len(counts)), counts)
     offset = after.start.astype(np.int64)[owner] + np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
     found = chunk[owner]
-    return list(zip(found.tolist(), np.where(found < 0, 0, offset).tolist(), strict=True))
+    stands, at = places.of_rows(found, np.where(found < 0, 0, offset))
+    return list(zip(stands.tolist(), at.tolist(), strict=True))

@@ -62,7 +62,7 @@ def resolve_columns(
     Args:
         log: the versions.
         settings: the table's settings; their columns are definitions by `ROOT`.
-        standing: per version, whether it counts.
+        standing: per version, whether it counts, and is more than copies of what others wrote.
         definitions: every definition in a standing version.
         drops: (index of the dropping version, column) for every drop in a standing version.
         clocks: who had seen what.
@@ -97,7 +97,7 @@ class _Resolution:
             return hidden
         members = Members(self.log)
         for at, column in self.drops:
-            seen = members.seen_by(self.clocks.of(at))
+            seen = members.seen_by(self.clocks.of(at)) & self.standing  # of copies it is the rows' birth
             hidden[column] = hidden[column] | seen if column in hidden else seen
         return hidden
 

@@ -25,8 +25,9 @@ from crdtcat.format.row_ops import Copy, Insertion, RowOps
 from crdtcat.format.sections import Array
 from crdtcat.head.compactions import Compactions
 from crdtcat.head.patches import BY_STAMPS, Overlaid, Patches, Strips, lay_over
-from crdtcat.head.pieces import Pieces, find_pieces, in_row_order, split
-from crdtcat.head.positions import Forest
+from crdtcat.head.pieces import Pieces, find_pieces, split
+from crdtcat.head.places import Places
+from crdtcat.head.positions import Forest, in_row_order
 from crdtcat.head.tags import TagIndex
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, Runs, expand, touched
@@ -81,7 +82,19 @@ class Rows:
         """All pieces, in row order. O(pieces log pieces), and O(insertions) in Python."""
         born = self._by_birth[0]
         filled = born.take(self._counts[born.entry] > 0)
-        return in_row_order(filled, Forest(self._log, self._inserted, self.tags))
+        forest = Forest(self._log, self._inserted, self.tags, self._places)
+        return in_row_order(filled, forest, self._places)
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self._log, self._changes, self.tags)
+
+    @property
+    def hanging(self) -> Integers:
+        """Entries with rows that follow others wherever those stand: they were inserted, and no clustering
+        has placed them."""
+        placed = self._places.of_pieces(self._by_birth[0])
+        return np.unique(placed.pieces.entry[np.isin(placed.chunk, list(self._inserted))])
 
     @cached_property
     def strips(self) -> Strips:

@@ -24,9 +24,9 @@ from crdtcat.head.head import Head
 def groups(head: Head, *, least: int, target: int) -> Iterator[list[int]]:
     """Groups of entries to write anew, in row order. O(entries + strips)."""
     simple = Simple(head)
-    crowds = _crowds(head)
-    crowded = {entry for crowd in crowds for entry in crowd}
-    yield from (crowd for crowd in crowds if all(map(simple.is_entry, crowd)))
+    shared = crowds(head)
+    crowded = {entry for crowd in shared for entry in crowd}
+    yield from (crowd for crowd in shared if all(map(simple.is_entry, crowd)))
     entries = head.live
     rows, changed = head.rows.live_rows(entries), ~head.rows.untouched(entries)
     group = _Group(target)
@@ -62,7 +62,7 @@ class _Group:
         self._entries, self._rows, self._dirty = [], 0, False
 
 
-def _crowds(head: Head) -> list[list[int]]:
+def crowds(head: Head) -> list[list[int]]:
     """Entries that share rows, together."""
     together: dict[int, set[int]] = {}
     for first, second in head.rows.shared:

@@ -12,7 +12,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from crdtcat.incarnations import MAIN
 from crdtcat.maintenance import verify as verify_here
 from crdtcat.maintenance.compact import LEAST_SHARE, Compactor, CompactResult
 from crdtcat.maintenance.compact_plan import groups
+from crdtcat.maintenance.rewrite import Counts
 from crdtcat.maintenance.verify_report import Depth, VerifyReport
 from crdtcat.maintenance.verify_segments import SegmentCheck
 from crdtcat.spark.pinned import pinned_head
@@ -95,21 +96,16 @@ def compact(
     todo = [list(group) for group in groups(head, least=max(2, target // LEAST_SHARE), target=target)]
     pinned = pinned_head(handle, head, branch)
 
-    def write(share: Sequence[list[int]]) -> list[CompactResult]:
+    def write(share: Sequence[list[int]]) -> list[Counts]:
         work = Compactor(pinned.catalog.table(table, branch)._session, pinned.head(), target)
         for group in share:
             work.add(group)
         work.publish()
-        return [work.result(0.0)]
+        return [work.counts]
 
     sizes = [int(head.log.nbytes[group].sum()) for group in todo]
-    done: list[CompactResult] = in_tasks(spark, write, todo, sizes)
-    totals = {
-        item.name: sum(getattr(result, item.name) for result in done)
-        for item in fields(CompactResult)
-        if item.name != "seconds"
-    }
-    return CompactResult(**totals, seconds=time.monotonic() - began)
+    done: list[Counts] = in_tasks(spark, write, todo, sizes)
+    return CompactResult(**asdict(sum(done, Counts())), seconds=time.monotonic() - began)
 
 
 def in_tasks(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from crdtcat.handle import Handle
@@ -36,7 +36,11 @@ class Tended(Handle):
         return collect_log(self._session)
 
     def compact(
-        self, *, rows: int | None = None, progress: bool | Callable[[Progress], object] | None = None
+        self,
+        *,
+        rows: int | None = None,
+        cluster_by: Sequence[str] | None = None,
+        progress: bool | Callable[[Progress], object] | None = None,
     ) -> CompactResult:
         """Write small chunks together, fold in what lies over rows, leave out deleted ones. Changes no value.
 
@@ -45,12 +49,20 @@ class Tended(Handle):
 
         Args:
             rows: how many rows a chunk should have; the handle's option by default.
+            cluster_by: columns to put the rows in order of, so that filters on them read few chunks; text as
+                bytes, NaN after numbers, nulls last, partition by partition. That changes the order in which
+                rows are shown, and so is a commit. Rows keep their identity; later ones are appended behind.
+                Only what is out of order is sorted: called again it does nothing, and after appends it
+                writes what they overlap, and what comes behind that. What is larger than 128 MiB is written
+                twice, and once more for every factor of 64.
             progress: `True` prints to standard error; a function is called with `Progress` values.
 
         Raises:
+            InvalidArgument: `cluster_by` names a column that is not there or has no order; or the table has a
+                key, which is the order of its rows.
             StoreUnavailable, Corrupt: what was done until then stands.
         """
-        return compact(self._session, rows=rows, progress=progress)
+        return compact(self._session, rows=rows, cluster_by=cluster_by, progress=progress)
 
     def expire(
         self,

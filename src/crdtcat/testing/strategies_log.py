@@ -19,9 +19,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from crdtcat.chunks.type_codes import encode_type
-from crdtcat.format.kinds import OVERLAY
+from crdtcat.format.kinds import COPY, OVERLAY
 from crdtcat.format.ops import SELF, ColumnId, Definition, Ops
-from crdtcat.format.row_ops import Insertion, Overlay, RowOps
+from crdtcat.format.row_ops import Copy, Insertion, Overlay, RowOps
 from crdtcat.format.schema_code import StoredField
 from crdtcat.format.settings import ColumnSetting, Settings
 from crdtcat.format.version import pack
@@ -57,7 +57,7 @@ VERBS: Final = (
     "widen",
     "drop",
 )
-ROW_VERBS: Final = ("update", "update", "delete rows", "insert")
+ROW_VERBS: Final = ("update", "update", "delete rows", "insert", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +157,18 @@ class _Move:
         rows = row_ids(self.head, entry, offset)
         if verb == "delete rows":
             return self._commit("delete", ops=Ops(rows=RowOps(deletes=rows)))
+        if verb == "cluster":
+            return self._cluster(entry, offset)
         values = chunk_of(self._known_fields()[-2:], PARTITIONS[0], 100 * self.at + 50, len(entry))
         ops = Ops(rows=RowOps(overlays=(Overlay(0, rows),)))
         return self._commit("update", chunks=[replace(values, kind=OVERLAY)], ops=ops)
+
+    def _cluster(self, entry: Any, offset: Any) -> Made:
+        """Rows put elsewhere, the last first. What the chunk holds is not read: it replaces nothing."""
+        rows = row_ids(self.head, entry[::-1], offset[::-1])
+        values = chunk_of(self._known_fields(), PARTITIONS[0], 0, len(entry))
+        ops = Ops(rows=RowOps(copies=(Copy(0, rows, stands=True),)))
+        return self._commit("cluster", chunks=[replace(values, kind=COPY)], ops=ops)
 
     def _insert(self, entry: Any, offset: Any) -> Made:
         """A run behind a row; sometimes the same as another author's. Never under a key, nor behind one."""

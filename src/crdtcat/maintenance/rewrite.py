@@ -1,0 +1,233 @@
+"""Writing rows anew, under the ids they had: what every compaction does, in whatever order and groups.
+
+Rows are gathered with everything that lies over them folded in and what is deleted left out; folded cells
+keep their age, so a late update meets them as it would have met the overlay. A version that takes the place
+of entries holds every row of each, and names all versions it folded: it counts only where they do
+(`crdtcat.head.compactions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.chunks.partitions import encode_values, parse_partitioning
+from crdtcat.chunks.read import FooterCache
+from crdtcat.chunks.types import encode_type
+from crdtcat.format.kinds import COPY
+from crdtcat.format.ops import Ops
+from crdtcat.format.row_ops import Copy, RowOps, Stamps
+from crdtcat.format.schema_code import StoredField
+from crdtcat.head import Head, Version
+from crdtcat.head.columns import Column
+from crdtcat.head.naming import row_ids, tags_of
+from crdtcat.intervals.runs import Integers
+from crdtcat.log.log import NONE
+from crdtcat.maintenance.compact_plan import copy_columns
+from crdtcat.scan.changed import OLDEST, ChangedEntries
+from crdtcat.scan.chunk_reader import ChunkReader
+from crdtcat.scan.located import all_rows_of
+from crdtcat.scan.plan import make_plan
+from crdtcat.scan.shown import as_shown
+from crdtcat.session import Session
+from crdtcat.writing.made import MadeChunk, stage_made
+
+COMMIT_BYTES: Final = 128 * 2**20  # Arrow content that one version of a compaction holds, about
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Rows to be written anew.
+
+    Attributes:
+        rows: as storage arrays of the columns.
+        entry, offset: where each is read from.
+        ages: per column, where any cell is newer than its row, the version that wrote each.
+    """
+
+    rows: pa.Table
+    entry: Integers
+    offset: Integers
+    ages: dict[str, Integers]
+
+    def take(self, index: Integers) -> Gathered:
+        """Some of the rows, in that order."""
+        ages = {name: found[index] for name, found in self.ages.items()}
+        return Gathered(self.rows.take(pa.array(index)), self.entry[index], self.offset[index], ages)
+
+
+@dataclass
+class Counts:
+    """What was written so far; see `crdtcat.maintenance.compact.CompactResult`."""
+
+    versions: int = 0
+    chunks_before: int = 0
+    chunks_after: int = 0
+    rows: int = 0
+    bytes: int = 0
+    cells_folded: int = 0
+    rows_left_out: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(mine + more for mine, more in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Written:
+    """One chunk, before it is known which ordinal it gets."""
+
+    chunk: MadeChunk
+    rows: Gathered
+    stamps: tuple[Stamps, ...]
+
+
+@dataclass(eq=False)
+class Rewriter:
+    """Gathers rows of entries of one head, and publishes them in other chunks.
+
+    Attributes:
+        session: of the table.
+        head: whose entries.
+        rises_by: the columns that the rows of every chunk written rise by: then the chunks are a clustering,
+            a part of history, and the rows stand in them from then on. None: a compaction, which is upkeep,
+            and moves no row.
+        counts: what was written.
+    """
+
+    session: Session
+    head: Head
+    rises_by: tuple[str, ...] = ()
+    counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        self.columns = copy_columns(self.head)
+        self._writer = None if self.rises_by else self.session.upkeep_writer()
+        plan = make_plan(self.head, None, None)
+        reader = ChunkReader(plan, self.session.store, FooterCache(), verify=self.session.options.verify)
+        self._changed = ChangedEntries(plan, reader)
+        self._waiting: list[_Written] = []
+        self._replaced: list[int] = []
+        self.waiting_bytes = 0
+
+    def gather(self, entries: Sequence[int]) -> Gathered:
+        """All rows of some entries, in row order. Whoever asks writes them, each once, before publishing."""
+        chosen = np.sort(np.array(entries, np.int64))
+        entry, offset = all_rows_of(self.head, chosen)
+        stored = [self._changed.read_with_ages(int(at), self.columns) for at in chosen]
+        base = np.cumsum([0, *(table.num_rows for table, _ in stored)])
+        index = base[np.searchsorted(chosen, entry)] + offset
+        rows = pa.concat_tables([table for table, _ in stored]).combine_chunks().take(pa.array(index))
+        ages = {
+            column.name: _joined_ages(stored, column.name)[index]
+            for column in self.columns
+            if any(column.name in found for _, found in stored)
+        }
+        self._replaced += entries
+        self.counts.chunks_before += len(entries)
+        self.counts.cells_folded += sum(int((found > OLDEST).sum()) for found in ages.values())
+        self.counts.rows_left_out += int(self.head.log.rows[chosen].sum()) - len(index)
+        return Gathered(rows, entry, offset, ages)
+
+    def partitioned(self, gathered: Gathered) -> Iterator[tuple[bytes | None, Gathered]]:
+        """Rows by the partition they are in now, which is not where they were born if they were moved.
+
+        The rows are of entries in one partition.
+        """
+        head, entries = self.head, np.unique(gathered.entry)
+        partitioning = parse_partitioning(head.settings.partition_by)
+        number = int(head.log.partition[entries[0]]) if len(entries) else NONE
+        if not partitioning.fields or number == NONE:
+            yield None, gathered
+            return
+        if not len(np.intersect1d(head.rows.patches.entry, entries)):
+            yield head.log.partitions[number], gathered
+            return
+        shown = as_shown(self.columns, gathered.rows, _schema(self.columns))
+        numbered = shown.append_column(_NUMBER, pa.array(np.arange(shown.num_rows)))
+        for values, part in partitioning.split(numbered):
+            yield encode_values(values), gathered.take(np.asarray(part[_NUMBER]))
+
+    def write(self, partition: bytes | None, gathered: Gathered) -> None:
+        """Make one chunk. Its ordinal is how many were made before it since the last `publish`."""
+        rows, stamps = gathered.rows, []
+        for number, (names, found) in enumerate(_alike(gathered.ages)):
+            authors, numbers = np.unique(np.concatenate(([OLDEST], found)), return_inverse=True)
+            title = _free_name(rows.column_names, number)
+            ids = tuple(self.head.log.id_at(at).to_bytes() for at in authors[1:].tolist())
+            stamps.append(Stamps(title, tuple(names), ids))
+            narrow = np.uint8 if len(ids) < 256 else np.uint16 if len(ids) < 65_536 else np.uint32
+            rows = rows.append_column(title, pa.array(numbers[1:].astype(narrow)))
+        fields = tuple(_field(column) for column in self.columns)
+        made = MadeChunk(rows, fields, COPY, partition)
+        self._waiting.append(_Written(made, gathered, tuple(stamps)))
+        self.waiting_bytes += rows.nbytes
+
+    def publish(self) -> Version | None:
+        """Make what was written visible, as one version; `None` where there is nothing."""
+        if not self._replaced:
+            return None
+        head, waiting = self.head, self._waiting
+        replaced = np.array(self._replaced, np.int64)
+        copies = tuple(
+            Copy(
+                ordinal,
+                row_ids(head, item.rows.entry, item.rows.offset),
+                item.stamps,
+                stands=bool(self.rises_by),
+                rises_by=self.rises_by,
+            )
+            for ordinal, item in enumerate(waiting)
+        )
+        made = stage_made([item.chunk for item in waiting], self.session.options.inline_bytes)
+        folded = head.log.ids[head.rows.authors(replaced)]
+        done = RowOps(copies=copies, replaces=tags_of(head.log, replaced)[0], folded=folded)
+        body = {**made.body, "x": Ops(rows=done).encode()}
+        operation = "cluster" if self.rises_by else "compact"
+        version = self.session.commit(operation, body=body, puts=made.puts, seen=head, writer=self._writer)
+        counts = self.counts
+        counts.versions += 1
+        counts.chunks_after += len(waiting)
+        counts.rows += sum(len(item.rows.entry) for item in waiting)
+        counts.bytes += sum(len(put.data) for put in made.puts) + sum(map(len, made.body.get("i") or ()))
+        self._waiting, self._replaced, self.waiting_bytes = [], [], 0
+        return version
+
+
+_NUMBER: Final = "~number"
+
+
+def cut(rows: int, most: int) -> Iterator[Integers]:
+    """Numbers of rows in as few pieces of at most so many as there can be, of about equal size."""
+    pieces = max(1, -(-rows // most))
+    yield from (piece for piece in np.array_split(np.arange(rows), pieces) if len(piece))
+
+
+def _free_name(taken: Sequence[str], number: int) -> str:
+    """A name for a column of stamps that no column of the table has."""
+    return "~" * (1 + max(len(name) - len(name.lstrip("~")) for name in taken)) + str(number)
+
+
+def _joined_ages(stored: Sequence[tuple[pa.Table, dict[str, Integers]]], name: str) -> Integers:
+    return np.concatenate([ages.get(name, np.full(table.num_rows, OLDEST)) for table, ages in stored])
+
+
+def _alike(ages: dict[str, Integers]) -> Iterator[tuple[list[str], Integers]]:
+    """Columns whose cells have the same ages, together: three columns updated at once need one of stamps."""
+    kinds: dict[bytes, tuple[list[str], Integers]] = {}
+    for name, found in ages.items():
+        if (found > OLDEST).any():
+            kinds.setdefault(found.tobytes(), ([], found))[0].append(name)
+    yield from kinds.values()
+
+
+def _field(column: Column) -> StoredField:
+    (instance,) = column.instances
+    return StoredField(column.name, instance, encode_type(column.type, column.name), column.nullable)
+
+
+def _schema(columns: Sequence[Column]) -> pa.Schema:
+    return pa.schema([pa.field(column.name, column.type) for column in columns])
