@@ -127,6 +127,67 @@ def test_versions_below_a_horizon_are_refused_by_name() -> None:
     assert 2 in numbers(b)
 
 
+def test_a_new_replica_of_a_table_that_was_expired() -> None:
+    """It takes over the horizon: what was folded there is folded here, and nothing else is lost or shown."""
+    quick: dict[str, Any] = {"max_commit_delay_seconds": 0, "inline_bytes": 0, "grace_seconds": 0}
+    a, b = lake(**quick), lake(**quick)
+    for value in range(5):
+        a.commit("t", [{"n": value}])
+    a.table("t").delete("n = 1")
+    a.table("t").overwrite([{"n": 7}, {"n": 8}])
+    a.table("t").update("n = 8", {"n": 9})
+    a.table("t").expire(older_than=timedelta(0))
+    a.table("t").collect()
+    a.commit("t", [{"n": 10}])
+    result = a.sync(b)
+    assert result.ok, str(result)
+    converged(a, b, "t")
+    assert numbers(b) == [7, 9, 10]
+    assert [item.operation for item in b.table("t").history()] == ["append"]
+    assert b.table("t").verify("content").ok
+    b.commit("t", [{"n": 11}])
+    a.sync(b)
+    converged(a, b, "t")
+    for catalog in (a, b):
+        catalog.table("t").expire(older_than=timedelta(0))
+    a.commit("t", [{"n": 12}])
+    assert a.sync(b).ok
+    converged(a, b, "t")
+
+
+def test_a_replica_follows_a_horizon() -> None:
+    """It had everything that was folded meanwhile, or nothing that was not: then nothing can be lost."""
+    quick: dict[str, Any] = {"max_commit_delay_seconds": 0, "grace_seconds": 0}
+    a, b = lake(**quick), lake(**quick)
+    a.commit("t", [{"n": 1}])
+    a.sync(b)
+    a.commit("t", [{"n": 2}], metadata={"who": "a"})
+    a.table("t").expire(older_than=timedelta(0))
+    b.commit("t", [{"n": 3}])
+    result = a.sync(b)
+    assert result.ok, str(result)
+    converged(a, b, "t")
+    assert sorted(numbers(b)) == [1, 2, 3]
+    assert b.sync(a).ok
+    converged(a, b, "t")
+
+
+def test_a_tag_keeps_a_replica_from_following_a_horizon() -> None:
+    quick: dict[str, Any] = {"max_commit_delay_seconds": 0, "grace_seconds": 0}
+    a, b = lake(**quick), lake(**quick)
+    a.commit("t", [{"n": 1}])
+    a.sync(b)
+    b.table("t").tag("one")
+    a.commit("t", [{"n": 2}])
+    a.table("t").expire(older_than=timedelta(0))
+    assert "tag one" in a.sync(b).refused["t"]
+    assert numbers(b) == [1]
+    assert b.read("t", at="one").num_rows == 1
+    b.table("t").delete_tag("one")
+    assert a.sync(b).ok
+    converged(a, b, "t")
+
+
 def test_a_damaged_segment_is_not_carried() -> None:
     a, b = lake(inline_bytes=0), lake()
     a.commit("t", [{"n": 1}])

@@ -12,7 +12,7 @@ stay readable has to contain all of it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -21,22 +21,20 @@ import numpy as np
 
 from crdtcat.clock import hlc
 from crdtcat.drive import run, store_now_ms
-from crdtcat.errors import CapabilityMissing, InvalidArgument, StoreUnavailable
-from crdtcat.format.refs import BranchStart
-from crdtcat.head import Head, Snapshot
-from crdtcat.head.clocks import seen_by
+from crdtcat.errors import CapabilityMissing, Expired, InvalidArgument, StoreUnavailable
+from crdtcat.format.sections import Array
+from crdtcat.head import Head
 from crdtcat.horizons import proposals, propose, withdraw
 from crdtcat.incarnations import MAIN
 from crdtcat.letting_go import let_go
-from crdtcat.log import Log, encode_bundle
+from crdtcat.log import Log, encode_bundle, join
 from crdtcat.log.horizon import below, emptied
 from crdtcat.maintenance.bundling import INLINE_BYTES_AT_ONCE
 from crdtcat.maintenance.checkpoint import checkpoint
+from crdtcat.maintenance.holds import holds
 from crdtcat.maintenance.summaries import summaries_of
 from crdtcat.protocol import Outcome, Publish, Put, base_name, base_number, is_bundle
 from crdtcat.session import Session
-from crdtcat.verbs.branches import needed_starts
-from crdtcat.verbs.travel import list_tags
 from crdtcat.writing.inlined import moved_to_segments
 
 TRIES: Final = 8  # other expirers would have to be faster every time
@@ -110,36 +108,45 @@ def expire(
         StoreUnavailable: nothing was folded, or nobody knows; run it again.
     """
     began = time.monotonic()
-    _check(session, keep_last)
+    check_can_fold(session)
+    if keep_last is not None and keep_last < 1:
+        raise InvalidArgument(f"keep_last={keep_last}: keep one at least")
     wanted = _wanted(session.head(), session, older_than, keep_last)
-    _require_unmarked(session)
-    first = _planned(session, wanted)
+    require_unmarked(session)
+    first = _planned(session, wanted, session.state.log)
     if not len(first.log):
         return ExpireResult(held_by=first.held_by, dry_run=dry_run, seconds=time.monotonic() - began)
     if dry_run:
         made = _made(session, first, session.state.bundles)
         return replace(made.result, dry_run=True, seconds=time.monotonic() - began)
-    _wait(session, first.horizon)
-    result = _expired(session, first.horizon)
+    wait_until_old(session, first.horizon)
+    result = fold(session, first.horizon)
     held_by = tuple(sorted({*first.held_by, *result.held_by}))
     return replace(result, held_by=held_by, seconds=time.monotonic() - began)
 
 
-def _check(session: Session, keep_last: int | None) -> None:
+def check_can_fold(session: Session) -> None:
+    """Raises `InvalidArgument` or `CapabilityMissing` where history cannot be folded, and why."""
     if session.source is not None:
-        raise InvalidArgument(f"branch {session.branch!r}: only the history of {MAIN!r} is expired")
+        raise InvalidArgument(
+            f"branch {session.branch!r}: only the history of {MAIN!r} is expired; merge it, and delete it"
+        )
     if session.settings.mode == "cas":
-        raise InvalidArgument(f"table {session.table!r} is in CAS mode: only merge mode can be expired")
-    if keep_last is not None and keep_last < 1:
-        raise InvalidArgument(f"keep_last={keep_last}: keep one at least")
+        raise InvalidArgument(
+            f"table {session.table!r} is in CAS mode: only merge mode can be expired; to be rid of its "
+            "history, read it into a new table and drop this one"
+        )
     if not session.store.can_create_exclusively:
         raise CapabilityMissing(f"{session.store.url} cannot create a file exclusively, which expiry needs")
 
 
-def _require_unmarked(session: Session) -> None:
+def require_unmarked(session: Session) -> None:
     """A transaction counts in all its tables or in none: one horizon for all of them is not built."""
     if session.marked:
-        raise InvalidArgument(f"table {session.table!r} took part in transactions: it cannot be expired yet")
+        raise InvalidArgument(
+            f"table {session.table!r} took part in transactions: it cannot be expired yet; to be rid of its "
+            "history, read it into a new table and drop this one"
+        )
 
 
 def _wanted(
@@ -161,11 +168,10 @@ def _wanted(
     return min(limits)
 
 
-def _planned(session: Session, wanted: int) -> _Plan:
-    """What may be folded by what the session knows now. What `tags` and `branches` cost."""
-    log = session.state.log
+def _planned(session: Session, wanted: int, log: Log) -> _Plan:
+    """What may be folded of a log. What `tags` and `branches` cost."""
     horizon, held_by = wanted, []
-    for who, hold in _holds(session, log).items():
+    for who, hold in holds(session, log).items():
         if hold < wanted:
             held_by.append(who)
         horizon = min(horizon, hold)
@@ -174,49 +180,47 @@ def _planned(session: Session, wanted: int) -> _Plan:
     return _Plan(horizon, below(log, horizon) if fresh.any() else below(log, 0), tuple(sorted(held_by)))
 
 
-def _holds(session: Session, log: Log) -> dict[str, int]:
-    """Per tag and branch the greatest horizon below which its snapshot holds everything."""
-    incarnation = session.settings.incarnation
-    starts: Mapping[str, BranchStart] = needed_starts(session.store, session.table, incarnation)
-    holds = {
-        f"branch {name}": min(_first_unseen(log, snapshot), _last(log, snapshot) + 1)
-        for name, snapshot in (
-            (name, Snapshot.parse(start.snapshot)) for name, start in starts.items() if start.source == MAIN
-        )
-    }
-    tagged = {f"tag {name}": _first_unseen(log, snapshot) for name, snapshot in list_tags(session).items()}
-    return holds | tagged
-
-
-def _first_unseen(log: Log, snapshot: Snapshot) -> int:
-    unseen = ~seen_by(snapshot.clock, log)
-    times = log.id_fields["hlc"][unseen]
-    return int(times.min()) if len(times) else 2**64 - 1
-
-
-def _last(log: Log, snapshot: Snapshot) -> int:
-    """The time of the latest version in a snapshot: what is committed on a branch of it is later."""
-    times = log.id_fields["hlc"][seen_by(snapshot.clock, log)]
-    return int(times.max()) if len(times) else 0
-
-
-def _wait(session: Session, horizon: int) -> None:
+def wait_until_old(session: Session, horizon: int) -> None:
     """Until no writer that was not slow can still be storing a version below the horizon."""
     due_ms = hlc.milliseconds(horizon) + session.options.max_commit_delay_seconds * 1000
     while (left_ms := due_ms - store_now_ms(session.store)) > 0:
         time.sleep(min(left_ms / 1000, session.options.max_commit_delay_seconds))
 
 
-def _expired(session: Session, horizon: int) -> ExpireResult:
+@dataclass(frozen=True)
+class Brought:
+    """What another catalog has folded below a horizon, to be folded here as it was there.
+
+    Attributes:
+        log: the versions that this log lacks, with places here.
+        admitted: the ids of all of them: nothing else below that horizon counts there.
+        url: where it comes from, for messages.
+    """
+
+    log: Log
+    admitted: Array
+    url: str
+
+
+def fold(session: Session, horizon: int, brought: Brought | None = None) -> ExpireResult:
+    """Propose a horizon, list, and write the next base, with what is brought. Costs as `expire` says.
+
+    Raises:
+        StoreUnavailable: nothing was folded, or nobody knows; run it again.
+        Expired: what is brought cannot be folded here: versions would be lost, or a tag or branch needs them.
+    """
     store, table, incarnation = session.store, session.table, session.settings.incarnation
     mine = propose(store, table, incarnation, horizon)
     for _ in range(TRIES):
         listing = session.refresh().listing  # after it: whoever stores a version from now on can see it
         while sum(map(len, session.state.log.inline.values())) > INLINE_BYTES_AT_ONCE:
             checkpoint(session)
-        _require_unmarked(session)
+        require_unmarked(session)
         looked = time.monotonic()
-        plan = _planned(session, horizon)
+        plan = _planned(session, horizon, session.state.log if brought is None else _with(session, brought))
+        if brought is not None and (refusal := _refusal(session, plan, horizon, brought)):
+            withdraw(store, [mine.name])
+            raise Expired(f"{refusal}; nothing of this table was carried that way")
         if not len(plan.log):  # others were faster, or somebody named a snapshot meanwhile
             withdraw(store, [mine.name])
             return ExpireResult(held_by=plan.held_by)
@@ -236,6 +240,28 @@ def _expired(session: Session, horizon: int) -> ExpireResult:
             return made.result
     withdraw(store, [mine.name])
     raise StoreUnavailable(f"{session.folder}: other expiries were faster {TRIES} times; try again")
+
+
+def _with(session: Session, brought: Brought) -> Log:
+    """What is here with what is brought, which is not folded yet."""
+    log = session.state.log
+    return join(log, brought.log).with_(horizon=log.horizon)
+
+
+def _refusal(session: Session, plan: _Plan, horizon: int, brought: Brought) -> str:
+    """Why what is brought cannot be folded here, or nothing."""
+    ours, url = below(session.state.log, horizon), session.store.url
+    lost = ~np.isin(ours.ids, brought.admitted)
+    if lost.any():
+        first = ours.id_at(int(np.flatnonzero(lost)[0]))
+        return (
+            f"{int(lost.sum())} versions of {url} lie below the horizon of {brought.url}, which does not "
+            f"have them, the first is {first}"
+        )
+    if plan.horizon < horizon:
+        held_by = ", ".join(plan.held_by[:5])
+        return f"{brought.url} has expired what {held_by} of {url} need; delete those, and sync again"
+    return ""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ order of their ids and in groups of bounded size, each a bundle: a version's id 
 had seen, so every group leaves a log without gaps, and a sync that is cut off goes on from there.
 
 Afterwards both sides have the same versions, and so the same head. What cannot be carried is refused by name,
-table by table: other settings, CAS mode, a table that one side dropped, versions below a horizon.
+table by table: other settings, CAS mode, a table that one side dropped, versions that a horizon has passed.
+What one side has expired the other takes over as it is, horizon and all.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from crdtcat.incarnations import MAIN, all_settings, create, current_settings
 from crdtcat.log import Log, select
 from crdtcat.log.join import in_order
 from crdtcat.maintenance.bundling import publish_bundle
+from crdtcat.maintenance.expire import Brought, check_can_fold, fold, require_unmarked, wait_until_old
 from crdtcat.maintenance.merge import require_counted
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.options import Options
@@ -191,29 +193,46 @@ def _carry(source: Session, target: Session, tell: Tell) -> Transfer:
     carried = select(theirs, known.find(theirs.ids) < 0)
     if not len(carried):
         return Transfer()
-    _require_above(source, target, carried)
+    _require_above(target, carried)
     names: dict[bytes, bytes] = {}  # segments by their name here, once a bundle there refers to them
     segments = total = 0
-    for group in _groups(carried):
+    if carried.is_folded.any():
+        segments, total = _folded(source, target, select(carried, carried.is_folded), names)
+    for group in _groups(select(carried, ~carried.is_folded)):
         moved, copied, size = _copied(source.store, target.store, group, names)
         publish_bundle(target, moved, (), ())
         segments, total = segments + copied, total + size
         tell(Progress(f"to {target.store.url}: {target.table}", len(group), len(carried), "versions", total))
-    require_counted(target, carried)
+    if not carried.is_folded.all():
+        require_counted(target, select(carried, ~carried.is_folded))
     rows = int(carried.rows[carried.kind == ROWS].sum(dtype=np.uint64))
     return Transfer(len(carried), rows, segments, total)
 
 
-def _require_above(source: Session, target: Session, carried: Log) -> None:
+def _require_above(target: Session, carried: Log) -> None:
     """Raises `Expired`, naming the first version that cannot be carried."""
     passed = carried.id_fields["hlc"] < target.state.log.horizon
-    for mask, where in ((passed, target), (carried.is_folded, source)):
-        if mask.any():
-            first = carried.id_at(int(np.flatnonzero(mask)[0]))
-            raise Expired(
-                f"{int(mask.sum())} versions lie below the horizon of {where.store.url} and cannot be "
-                f"carried, the first is {first}; nothing of this table was carried that way"
-            )
+    if passed.any():
+        first = carried.id_at(int(np.flatnonzero(passed)[0]))
+        raise Expired(
+            f"{int(passed.sum())} versions lie below the horizon of {target.store.url} and cannot be "
+            f"carried, the first is {first}; nothing of this table was carried that way"
+        )
+
+
+def _folded(source: Session, target: Session, carried: Log, names: dict[bytes, bytes]) -> tuple[int, int]:
+    """Fold in the target what the source has folded and the target lacks: it takes over the horizon.
+
+    How many segments of how many bytes were copied. Raises `Expired`, by name, where the target has versions
+    that the source's horizon has passed, or tags and branches that hold them.
+    """
+    check_can_fold(target)
+    require_unmarked(target)
+    theirs = source.state.log
+    moved, segments, total = _copied(source.store, target.store, carried, names)
+    wait_until_old(target, theirs.horizon)
+    fold(target, theirs.horizon, Brought(moved, theirs.ids[theirs.is_folded], source.store.url))
+    return segments, total
 
 
 def _groups(carried: Log) -> Iterator[Log]:

@@ -1,0 +1,43 @@
+"""What holds a horizon down: tags and branch starts, whose snapshots must stay readable.
+
+What is folded is read as a whole, so a snapshot is readable as long as it holds all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from crdtcat.format.refs import BranchStart
+from crdtcat.head import Snapshot
+from crdtcat.head.clocks import seen_by
+from crdtcat.incarnations import MAIN
+from crdtcat.log import Log
+from crdtcat.session import Session
+from crdtcat.verbs.branches import needed_starts
+from crdtcat.verbs.travel import list_tags
+
+
+def holds(session: Session, log: Log) -> dict[str, int]:
+    """Per tag and branch the greatest horizon below which its snapshot holds everything."""
+    incarnation = session.settings.incarnation
+    starts: Mapping[str, BranchStart] = needed_starts(session.store, session.table, incarnation)
+    found = {
+        f"branch {name}": min(_first_unseen(log, snapshot), _last(log, snapshot) + 1)
+        for name, snapshot in (
+            (name, Snapshot.parse(start.snapshot)) for name, start in starts.items() if start.source == MAIN
+        )
+    }
+    tagged = {f"tag {name}": _first_unseen(log, snapshot) for name, snapshot in list_tags(session).items()}
+    return found | tagged
+
+
+def _first_unseen(log: Log, snapshot: Snapshot) -> int:
+    unseen = ~seen_by(snapshot.clock, log)
+    times = log.id_fields["hlc"][unseen]
+    return int(times.min()) if len(times) else 2**64 - 1
+
+
+def _last(log: Log, snapshot: Snapshot) -> int:
+    """The time of the latest version in a snapshot: what is committed on a branch of it is later."""
+    times = log.id_fields["hlc"][seen_by(snapshot.clock, log)]
+    return int(times.max()) if len(times) else 0
