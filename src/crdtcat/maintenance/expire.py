@@ -22,13 +22,13 @@ import numpy as np
 from crdtcat.clock import hlc
 from crdtcat.drive import run, store_now_ms
 from crdtcat.errors import CapabilityMissing, Expired, InvalidArgument, StoreUnavailable
-from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.horizons import proposals, propose, withdraw
 from crdtcat.incarnations import MAIN
 from crdtcat.letting_go import let_go
-from crdtcat.log import Log, encode_bundle, join
+from crdtcat.log import Log, encode_bundle
 from crdtcat.log.horizon import below, emptied
+from crdtcat.maintenance.brought import Brought
 from crdtcat.maintenance.bundling import INLINE_BYTES_AT_ONCE
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.holds import holds
@@ -187,21 +187,6 @@ def wait_until_old(session: Session, horizon: int) -> None:
         time.sleep(min(left_ms / 1000, session.options.max_commit_delay_seconds))
 
 
-@dataclass(frozen=True)
-class Brought:
-    """What another catalog has folded below a horizon, to be folded here as it was there.
-
-    Attributes:
-        log: the versions that this log lacks, with places here.
-        admitted: the ids of all of them: nothing else below that horizon counts there.
-        url: where it comes from, for messages.
-    """
-
-    log: Log
-    admitted: Array
-    url: str
-
-
 def fold(session: Session, horizon: int, brought: Brought | None = None) -> ExpireResult:
     """Propose a horizon, list, and write the next base, with what is brought. Costs as `expire` says.
 
@@ -217,8 +202,10 @@ def fold(session: Session, horizon: int, brought: Brought | None = None) -> Expi
             checkpoint(session)
         require_unmarked(session)
         looked = time.monotonic()
-        plan = _planned(session, horizon, session.state.log if brought is None else _with(session, brought))
-        if brought is not None and (refusal := _refusal(session, plan, horizon, brought)):
+        plan = _planned(
+            session, horizon, session.state.log if brought is None else brought.over(session.state.log)
+        )
+        if brought is not None and (refusal := brought.refusal(session, plan.horizon, horizon, plan.held_by)):
             withdraw(store, [mine.name])
             raise Expired(f"{refusal}; nothing of this table was carried that way")
         if not len(plan.log):  # others were faster, or somebody named a snapshot meanwhile
@@ -240,28 +227,6 @@ def fold(session: Session, horizon: int, brought: Brought | None = None) -> Expi
             return made.result
     withdraw(store, [mine.name])
     raise StoreUnavailable(f"{session.folder}: other expiries were faster {TRIES} times; try again")
-
-
-def _with(session: Session, brought: Brought) -> Log:
-    """What is here with what is brought, which is not folded yet."""
-    log = session.state.log
-    return join(log, brought.log).with_(horizon=log.horizon)
-
-
-def _refusal(session: Session, plan: _Plan, horizon: int, brought: Brought) -> str:
-    """Why what is brought cannot be folded here, or nothing."""
-    ours, url = below(session.state.log, horizon), session.store.url
-    lost = ~np.isin(ours.ids, brought.admitted)
-    if lost.any():
-        first = ours.id_at(int(np.flatnonzero(lost)[0]))
-        return (
-            f"{int(lost.sum())} versions of {url} lie below the horizon of {brought.url}, which does not "
-            f"have them, the first is {first}"
-        )
-    if plan.horizon < horizon:
-        held_by = ", ".join(plan.held_by[:5])
-        return f"{brought.url} has expired what {held_by} of {url} need; delete those, and sync again"
-    return ""
 
 
 @dataclass(frozen=True)

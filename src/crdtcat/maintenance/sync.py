@@ -31,8 +31,9 @@ from crdtcat.format.settings import Settings
 from crdtcat.incarnations import MAIN, all_settings, create, current_settings
 from crdtcat.log import Log, select
 from crdtcat.log.join import in_order
+from crdtcat.maintenance.brought import Brought
 from crdtcat.maintenance.bundling import publish_bundle
-from crdtcat.maintenance.expire import Brought, check_can_fold, fold, require_unmarked, wait_until_old
+from crdtcat.maintenance.expire import check_can_fold, fold, require_unmarked, wait_until_old
 from crdtcat.maintenance.merge import require_counted
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.options import Options
