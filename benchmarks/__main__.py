@@ -25,6 +25,7 @@ SUITES = (
     "reads",
     "spark",
     "chunks",
+    "writes",
     "trees",
 )
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.rows import batch
+
 CASES = {
     "5 % clustered": "the `a` column of one run of 5 % of the rows gets new values",
     "5 % scattered": "the `a` column of 5 % of the rows, chosen by chance, gets new values",
@@ -48,6 +50,18 @@ def change(table: pa.Table, case: str, number: int) -> tuple[pa.Table, pa.Table,
             start = int(chance.integers(0, rows - count))
             after = pa.concat_tables([table.slice(0, start), table.slice(start + count)])
             return after, nothing, table.slice(start, count)
+
+
+def rewritten(table: pa.Table, number: int, *, scattered: bool) -> tuple[pa.Table, pa.Table]:
+    """The next version of a table of 4 columns, and the 5 % of its rows that got new values in all but the id."""
+    chance = np.random.default_rng([number, scattered])
+    rows, count = table.num_rows, table.num_rows // 20
+    start = int(chance.integers(0, rows - count))
+    at = np.sort(chance.choice(rows, count, replace=False)) if scattered else np.arange(start, start + count)
+    changed = batch(number, count).set_column(0, "id", table["id"].take(pa.array(at)))
+    source = np.arange(rows)
+    source[at] = rows + np.arange(count)
+    return pa.concat_tables([table, changed]).combine_chunks().take(pa.array(source)), changed
 
 
 def _new_rows(table: pa.Table, count: int, number: int) -> pa.Table:

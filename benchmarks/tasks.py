@@ -253,18 +253,21 @@ class Bench:
         self, *, place: dict[str, str], variant: str, case: str, rows: int, count: int, how: str
     ) -> dict[str, Any]:
         """Store `count` versions of a table, each made from the one before by `case`; bytes after each."""
-        from benchmarks.changes import CASES, change  # noqa: PLC0415 (few workers need it)
+        from benchmarks.changes import CASES, change, rewritten  # noqa: PLC0415 (few workers need it)
 
-        assert case in CASES
         self._engine = self._new(place, variant)
-        table = made.wide(rows, 0)
+        table = made.wide(rows, 0) if case in CASES else made.batch(0, rows)
         self.engine.create(table, rows * 4)
         self.engine.open()
         self.engine.append(table)
         sizes = [_stored(Path(place["path"]), Path(place["aside"]))]
         seconds = 0.0
         for number in range(1, count):
-            after, changed, deleted = change(table, case, number)
+            if case in CASES:
+                after, changed, deleted = change(table, case, number)
+            else:
+                after, changed = rewritten(table, number, scattered=case == "scattered")
+                deleted = table.slice(0, 0)
             self.engine.open()
             began = time.perf_counter()
             if how == "merge":
@@ -275,8 +278,9 @@ class Bench:
             table = after
             sizes.append(_stored(Path(place["path"]), Path(place["aside"])))
         self.engine.open()
-        read = self.engine.read(["id", "a"]).sort_by("id")
-        right = read.equals(table.select(["id", "a"]).sort_by("id"))
+        names = table.column_names[:2]
+        read = self.engine.read(names).sort_by("id")
+        right = read.equals(table.select(names).sort_by("id"))
         return {"sizes": sizes, "seconds": seconds, "right": right}
 
     # Two changes that know nothing of each other.

@@ -37,6 +37,7 @@ from benchmarks.suites import (
     storage,
     throughput,
     trees,
+    writes,
 )
 from crdtcat.log import encode_bundle
 
@@ -56,6 +57,7 @@ RUNS = {
     "storage": storage.run,
     "throughput": throughput.run,
     "trees": trees.run,
+    "writes": writes.run,
 }
 
 

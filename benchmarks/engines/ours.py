@@ -95,7 +95,7 @@ class Ours(Engine):
                 self.table.compact()
 
     def replace(self, rows: pa.Table) -> None:
-        self.table.overwrite(rows)
+        self.table.write(rows)
 
     def merge(self, changed: pa.Table, deleted: pa.Table) -> None:
         known = pc.is_in(changed["id"], self.table.read(["id"])["id"].combine_chunks())

@@ -25,6 +25,7 @@ from crdtcat.format.sections import Array
 
 ABSENT: Final = -1
 """The stamp of a cell that is not there."""
+_NOBODY: Final = np.empty(0, np.int64)
 
 Stamp = int | Array
 """The stamps of a column in one part: the same for all rows, or one for each."""
@@ -150,11 +151,12 @@ class Merger:
 
     def folded(self, parts: Sequence[Part]) -> Folded | None:
         """As `merged`, with the stamps of all cells; `None` where there are no rows at all."""
-        parts = [part for part in parts if len(part)]
+        parts = sorted((part for part in parts if len(part)), key=_age)
         if not parts:
             return None
         groups = _Groups(parts)
-        deleted = groups.winner(tuple(part.deletes for part in parts)).stamp
+        deletes = tuple(part.deletes for part in parts)
+        deleted = None if set(deletes) == {ABSENT} else groups.winner(deletes).stamp
         row = groups.winner(tuple(part.row for part in parts))
         alive = self._counts(row.stamp, deleted)
         if self._outdated is not None:  # a row of which the last upsert counts no more may have older cells
@@ -162,38 +164,78 @@ class Merger:
                 alive |= self._counts(groups.winner(tuple(p.stamps[place] for p in parts)).stamp, deleted)
             for place in range(len(parts[0].others)):
                 alive |= self._counts(groups.winner(tuple(p.others[place] for p in parts)).stamp, deleted)
-        chosen = np.flatnonzero(alive)
+        chosen = slice(None) if alive.all() else np.flatnonzero(alive)
         at = pa.array(row.at[chosen])
         keys = [column.take(at) for column in groups.keys]
-        columns = [self._column(slots, parts, groups, deleted, chosen) for slots in self._columns]
+        known: dict[tuple[int, ...], _Cells] = {}
+        columns = [self._column(slots, parts, groups, deleted, chosen, known) for slots in self._columns]
         return Folded(keys, row.stamp[chosen], columns)
 
-    def _counts(self, stamp: Array, deleted: Array) -> Array:
-        counts: Array = (stamp >= 0) & (stamp >= deleted)
+    def _counts(self, stamp: Array, deleted: Array | None) -> Array:
+        counts: Array = stamp >= 0
+        if deleted is not None:
+            counts &= stamp >= deleted
         if self._outdated is not None:
             counts &= ~self._outdated[stamp]
         return counts
 
-    def _column(
-        self, slots: Sequence[int], parts: Sequence[Part], groups: _Groups, deleted: Array, chosen: Array
+    def _column(  # noqa: PLR0917 (all of them describe one merge)
+        self,
+        slots: Sequence[int],
+        parts: Sequence[Part],
+        groups: _Groups,
+        deleted: Array | None,
+        chosen: Array | slice,
+        known: dict[tuple[int, ...], _Cells],
     ) -> tuple[pa.Array, Array]:
-        best = np.full(len(chosen), ABSENT, np.int64)
-        index = np.zeros(len(chosen), np.int64)
-        values: list[pa.Array] = []
-        for number, place in enumerate(slots):
-            slot = self._slots[place]
-            winner = groups.winner(tuple(part.stamps[place] for part in parts))
+        winners = [groups.winner(tuple(part.stamps[place] for part in parts)) for place in slots]
+        # Nearly always all columns have the same ages, so that the same cells count, unless one was dropped.
+        dropped = any(self._ended(self._slots[place].instance, _NOBODY) is not None for place in slots)
+        alike = (*map(id, winners), *(slots if dropped else ()))
+        if alike not in known:
+            known[alike] = self._cells(slots, winners, groups.rows, deleted, chosen)
+        cells = known[alike]
+        values = [_values(part, place, self._slots[place].type) for place in slots for part in parts]
+        whole = values[0] if len(values) == 1 else pa.concat_arrays(values)
+        return whole.take(cells.index), cells.stamp
+
+    def _cells(
+        self,
+        slots: Sequence[int],
+        winners: Sequence[_Winner],
+        rows: int,
+        deleted: Array | None,
+        chosen: Array | slice,
+    ) -> _Cells:
+        """Where the cells of a column are that count."""
+        best = index = None
+        for number, (place, winner) in enumerate(zip(slots, winners, strict=True)):
             stamp = winner.stamp[chosen]
-            there = self._counts(stamp, deleted[chosen])
-            ended = self._ended(slot.instance, stamp)
+            there = self._counts(stamp, None if deleted is None else deleted[chosen])
+            ended = self._ended(self._slots[place].instance, stamp)
             if ended is not None:
                 there &= ~ended
+            if best is None or index is None:
+                best, index = np.where(there, stamp, ABSENT), winner.at[chosen]
+                continue
             there &= stamp >= best
             best = np.where(there, stamp, best)
-            index = np.where(there, winner.at[chosen] + number * groups.rows, index)
-            values += [_values(part, place, slot.type) for part in parts]
-        whole = values[0] if len(values) == 1 else pa.concat_arrays(values)
-        return whole.take(pa.array(index, mask=best < 0)), best
+            index = np.where(there, winner.at[chosen] + number * rows, index)
+        assert best is not None
+        absent = best < 0
+        return _Cells(pa.array(index, mask=absent if absent.any() else None), best)
+
+
+def _age(part: Part) -> int:
+    """Older parts first: then the newest cell of a key is nearly always in its last row."""
+    return part.row if isinstance(part.row, int) else int(part.row.max())
+
+
+class _Cells(NamedTuple):
+    """Cells of a column: where they are among the values of all parts, null if nowhere, and their stamps."""
+
+    index: pa.Array
+    stamp: Array
 
 
 def _values(part: Part, place: int, type: pa.DataType) -> pa.Array:
@@ -225,6 +267,7 @@ class _Groups:
         self._sizes = sizes
         self._part = np.repeat(np.arange(len(parts)), sizes)[self._order]
         self._group_sizes = np.diff(np.append(self._starts, self.rows))
+        self._lasts = self._starts + self._group_sizes - 1
         self._found: dict[tuple[int, ...], _Winner] = {}
 
     def winner(self, stamps: tuple[Stamp, ...]) -> _Winner:
@@ -237,7 +280,10 @@ class _Groups:
     def _winner(self, stamps: tuple[Stamp, ...]) -> _Winner:
         constant = [stamp for stamp in stamps if isinstance(stamp, int)]
         if len(constant) == len(stamps):
-            stamp = np.array(constant, np.int64)[self._part]
+            ages = np.array(constant, np.int64)
+            if (ages[1:] >= ages[:-1]).all():  # rows of one key stand in the order of their parts
+                return _Winner(self._order[self._lasts], ages[self._part[self._lasts]])
+            stamp = ages[self._part]
         else:
             columns = [
                 np.full(n, s) if isinstance(s, int) else s for s, n in zip(stamps, self._sizes, strict=True)

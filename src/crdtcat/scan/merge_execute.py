@@ -5,10 +5,12 @@ Reads run ahead of the consumer by a bounded number of bytes, whatever they are 
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -20,6 +22,9 @@ from crdtcat.scan.units import Unit, units
 
 Task = Unit | tuple[int, tuple[str, ...]]
 """One read: a unit of straight chunks, or stored columns of one chunk."""
+
+
+MERGES_AHEAD: Final = os.cpu_count() or 1  # each holds as many rows as are merged at a time
 
 
 class MergedExecution:
@@ -56,7 +61,13 @@ class MergedExecution:
         for task in tasks[: len(tasks) - len(group.chunks)]:
             assert isinstance(task, tuple)
             (ahead.kept[task[0]],) = ahead.following()
-        yield from self._reading.rows(group, lambda: ahead.following()[0], ahead.kept)
+        merging: deque[Future[pa.Table | None]] = deque()
+        for merge in self._reading.rows(group, lambda: ahead.following()[0], ahead.kept):
+            merging.append(ahead.pool.submit(merge))
+            if len(merging) > MERGES_AHEAD:
+                yield from _some(merging.popleft().result())
+        while merging:
+            yield from _some(merging.popleft().result())
         for one in group.beside:
             if self._last_use[one.chunk] is group:
                 ahead.kept.pop(one.chunk, None)
@@ -90,11 +101,16 @@ class MergedExecution:
         return task.nbytes if isinstance(task, Unit) else int(self._nbytes[task[0]])
 
 
+def _some(rows: pa.Table | None) -> Iterator[pa.Table]:
+    if rows is not None and rows.num_rows:
+        yield rows
+
+
 class _Ahead:
     """Reads in order, some of them before they are asked for; `kept` are those needed again."""
 
     def __init__(self, execution: MergedExecution, pool: ThreadPoolExecutor, tasks: Iterator[Task]) -> None:
-        self._execution, self._pool, self._tasks = execution, pool, tasks
+        self._execution, self.pool, self._tasks = execution, pool, tasks
         self._running: deque[tuple[int, Future[list[pa.Table]]]] = deque()
         self._bytes = 0
         self.kept: dict[int, pa.Table] = {}
@@ -106,7 +122,7 @@ class _Ahead:
             if task is None:
                 break
             nbytes = self._execution.nbytes(task)
-            self._running.append((nbytes, self._pool.submit(self._execution.read, task)))
+            self._running.append((nbytes, self.pool.submit(self._execution.read, task)))
             self._bytes += nbytes
         nbytes, future = self._running.popleft()
         self._bytes -= nbytes

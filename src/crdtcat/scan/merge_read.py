@@ -9,6 +9,7 @@ table stays until its last key was given out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -72,8 +73,11 @@ class Reading:
 
     def rows(
         self, group: Group, take: Callable[[], pa.Table], beside: Mapping[int, pa.Table]
-    ) -> Iterator[pa.Table]:
-        """The rows of a group, by rising key, filtered. `take` gives the group's chunks as they were read."""
+    ) -> Iterator[Callable[[], pa.Table | None]]:
+        """The rows of a group, by rising key, filtered, some at a time: calls that may be made in any thread.
+
+        `take` gives the group's chunks as they were read.
+        """
         hiding = any(one.deletes < 0 for one in group.beside)
         hiding = hiding or any(map(self._keyed.has_outdated, group.chunks))
         others = self._others(group) if hiding else ()
@@ -84,9 +88,10 @@ class Reading:
             ended=self._ended,
         )
         for taken in self._taken(group, take, beside, others):
-            shown = self._shown(*merger.merged(taken))
-            if shown is not None and shown.num_rows:
-                yield shown
+            yield partial(self._merged, merger, taken)
+
+    def _merged(self, merger: Merger, taken: Sequence[Part]) -> pa.Table | None:
+        return self._shown(*merger.merged(taken))
 
     def folded(
         self, group: Group, take: Callable[[], pa.Table], beside: Mapping[int, pa.Table]
