@@ -53,7 +53,7 @@ def change(table: pa.Table, case: str, number: int) -> tuple[pa.Table, pa.Table,
 
 
 def rewritten(table: pa.Table, number: int, *, scattered: bool) -> tuple[pa.Table, pa.Table]:
-    """The next version of a table of 4 columns, and the 5 % of its rows that got new values in all but the id."""
+    """The next version of a table of 4 columns, and its changed rows: 5 %, which keep only their ids."""
     chance = np.random.default_rng([number, scattered])
     rows, count = table.num_rows, table.num_rows // 20
     start = int(chance.integers(0, rows - count))

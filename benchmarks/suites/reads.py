@@ -1,5 +1,5 @@
-"""Full reads: of an append-only table against pyarrow reading the same files, of a changed table against itself
-clean and compacted."""
+"""Full reads: of an append-only table against pyarrow reading the same files, of a changed table against the
+same clean and compacted."""
 
 from __future__ import annotations
 
