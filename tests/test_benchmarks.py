@@ -133,9 +133,9 @@ def test_storage_counts_bytes_of_versions_that_read_back() -> None:
     narrow, table = storage.run(TINY).tables
     assert {str(case) for case in column(narrow, "case")} == {"clustered", "scattered"}
     assert {str(case) for case in column(table, "case")} == set(CASES)
-    for found in (narrow, table):
-        assert "WRONG" not in found.note
-        assert all(float(str(ratio)) >= 0.9 for ratio in column(found, "ratio to one"))
+    for one in (narrow, table):
+        assert "WRONG" not in one.note
+        assert all(float(str(ratio)) >= 0.9 for ratio in column(one, "ratio to one"))
 
 
 @pytest.mark.parametrize("suite", ["heads", "merge", "reads", "spark", "trees", "writes"])
