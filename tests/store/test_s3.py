@@ -9,6 +9,7 @@ import pickle
 import secrets
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,25 @@ def store(wire: Wire, bucket: str) -> S3Store:
 
 
 # Requests.
+
+
+@pytest.mark.parametrize("status", [301, 307, 400])
+def test_what_the_short_way_is_refused_is_asked_the_long_way_and_learned_again(
+    store: S3Store, wire: Wire, status: int
+) -> None:
+    store.put("t/1", b"one")
+    assert store.get("t/1") == b"one"
+    wire.methods()
+    ways, key = store._filesystem().ways, (store._bucket, "get_object")
+    way = ways[key]
+    assert way is not None
+    ways[key] = replace(way, agent="of the short way")  # so that the server can tell
+    wire.answer = lambda environ: status if environ["HTTP_USER_AGENT"] == "of the short way" else None
+    before = store.requests.snapshot()
+    assert store.get("t/1") == b"one"
+    assert wire.methods() == ["GET", "GET"]
+    assert store.requests.since(before).get == 2
+    assert ways[key] == way
 
 
 def test_every_request_on_the_wire_is_one_we_counted(store: S3Store, wire: Wire) -> None:

@@ -3,7 +3,8 @@
 s3fs is used for its session, its credentials and its event loop; the requests themselves are made one by
 one, so that a put is one PUT, a get one GET and a page one LIST, with no probes of buckets or folders
 before them. The retries of the layers below are switched off for the same reason: those of `Store` are
-counted, theirs would not be.
+counted, theirs would not be. What is asked most, objects and pages, is asked for the short way
+(`crdtcat.store.s3_short`).
 
 Each process builds its own connection where it is first used, because event loops and sockets do not
 survive a fork. The server's clock is learned from the `Date` of every answer.
@@ -25,7 +26,7 @@ from fsspec.asyn import sync
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import CapabilityMissing, InvalidArgument, Missing
-from crdtcat.store import s3_faults
+from crdtcat.store import s3_faults, s3_short
 from crdtcat.store.base import GET_CONCURRENCY, MULTIPART_BYTES, Store
 from crdtcat.store.exclusion import creates_exclusively
 from crdtcat.store.requests import Kind
@@ -108,15 +109,28 @@ class S3Store(Store):
         answer: _T = sync(self._filesystem().loop, function, *arguments)
         return answer
 
-    async def _request(self, method: str, **arguments: Any) -> dict[str, Any]:
+    async def _request(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """One request of botocore's, the short way if there is one. The body of an object is bytes then."""
         filesystem = self._filesystem()
-        await client_of(filesystem)
+        client = await client_of(filesystem)
+        ways, key = filesystem.ways, (self._bucket, operation)
+        way = ways.get(key)
         sent_ms = wall_ms()
-        answer: dict[str, Any] = await filesystem._call_s3(
-            method, filesystem.s3_additional_kwargs, filesystem.req_kw, Bucket=self._bucket, **arguments
+        if way is not None and s3_short.takes(arguments):
+            answer = await s3_short.answer(client, way, operation, arguments)
+            if answer is not None:
+                self._learn_clock(answer, sent_ms)
+                return answer
+            ways.pop(key, None)
+            self.requests.add(s3_short.OPERATIONS[operation])
+        noted = s3_short.noted(wanted=operation in s3_short.OPERATIONS and key not in ways)
+        found: dict[str, Any] = await filesystem._call_s3(
+            operation, filesystem.s3_additional_kwargs, filesystem.req_kw, Bucket=self._bucket, **arguments
         )
-        self._learn_clock(answer, sent_ms)
-        return answer
+        if noted:
+            ways[key] = s3_short.Way.learned(noted[-1], arguments)
+        self._learn_clock(found, sent_ms)
+        return found
 
     def _learn_clock(self, answer: dict[str, Any], sent_ms: int) -> None:
         date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
@@ -196,8 +210,8 @@ class S3Store(Store):
             if s3_faults.status(error) == s3_faults.RANGE_NOT_SATISFIABLE:  # it begins behind the end
                 return b""
             raise
-        async with answer["Body"] as body:
-            data: bytes = await body.read()
+        body = answer["Body"]
+        data: bytes = body if isinstance(body, bytes) else await _all_of(body)
         whole = answer["ResponseMetadata"]["HTTPStatusCode"] == s3_faults.OK
         return data[start:stop] if part and whole else data
 
@@ -250,6 +264,12 @@ class S3Store(Store):
         keys = [{"Key": self._root + name} for name in names]
         answer = await self._request("delete_objects", Delete={"Objects": keys, "Quiet": True})
         s3_faults.raise_for_deletions(answer.get("Errors", ()))
+
+
+async def _all_of(stream: Any) -> bytes:
+    async with stream as body:
+        data: bytes = await body.read()
+    return data
 
 
 def _bytes(data: Data) -> bytes:

@@ -20,6 +20,7 @@ from typing import Any
 from fsspec.utils import tokenize
 
 from crdtcat.errors import CapabilityMissing
+from crdtcat.store import s3_short
 from crdtcat.store.base import GET_CONCURRENCY
 
 CONNECTIONS_MAX = 32
@@ -50,6 +51,7 @@ def connect(options: Mapping[str, Any]) -> Any:
     if found is None:
         filesystem = import_s3fs().S3FileSystem(**chosen)
         filesystem.retries = 1
+        filesystem.ways = {}  # by bucket and method, see `crdtcat.store.s3_short`
         # Threads may race here: all use the one that was stored first, the others never connected.
         found = _connections.setdefault(key, filesystem)
         _forget_oldest()
@@ -61,6 +63,7 @@ async def client_of(filesystem: Any) -> Any:
     client = await filesystem.set_session()
     if client is not getattr(filesystem, "sends_at_once", None):
         client.meta.events.register("before-sign.s3", _send_body_at_once)
+        client.meta.events.register("before-send.s3", s3_short.note_sent)
         filesystem.sends_at_once = client
     return client
 
