@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from crdtcat import limits
 from crdtcat.errors import InvalidArgument
 
-BUNDLE_EVERY: Final = 32  # commits per bundle, on average
+BUNDLE_EVERY: Final = 64  # commits per bundle, on average
 GRACE_SECONDS: Final = 600.0  # longer than any listing takes
 COLLECT_GRACE_SECONDS: Final = 86_400.0  # twice the longest commit: see limits.TRANSACTION_SECONDS_MAX
 MAX_COMMIT_DELAY_SECONDS: Final = 10.0  # a slower commit costs one LIST more
@@ -26,7 +26,8 @@ class Options(BaseModel):
     """Options of a catalog handle.
 
     Attributes:
-        upkeep: whether commits made here may bundle and collect the log now and then. Spark tasks say no.
+        upkeep: whether commits made here may bundle and collect the log now and then, beside them, in a
+            thread of the process. Spark tasks say no. "synchronous" lets the commit itself do it.
         bundle_every: how many commits there are to a bundle, on average.
         grace_seconds: how long a bundle must have been durable before what it covers is deleted.
         inline_bytes: rows that encode to at most this ride inside the version file; 0 turns it off.
@@ -53,7 +54,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    upkeep: bool = True
+    upkeep: bool | Literal["synchronous"] = True
     bundle_every: int = Field(default=BUNDLE_EVERY, ge=2, le=10_000)
     grace_seconds: float = Field(default=GRACE_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
     inline_bytes: int = Field(default=limits.INLINE_BYTES, ge=0, le=limits.INLINE_BYTES_MAX)

@@ -246,7 +246,7 @@ def test_a_hint_from_the_future_is_passed_over() -> None:
 
 
 def test_upkeep_bundles_and_collects_claims_and_leaves_a_hint() -> None:
-    catalog, url = lake(upkeep=True, bundle_every=2, grace_seconds=0)
+    catalog, url = lake(upkeep="synchronous", bundle_every=2, grace_seconds=0)
     table = catalog.create_table("t", SCHEMA, mode="cas")
     for n in range(60):
         table.append(rows("mo", n))

@@ -141,7 +141,7 @@ def test_a_handle_that_only_appends_learns_of_a_drop_by_its_upkeep(
 ) -> None:
     catalog = lake()
     catalog.commit("t", [{"n": 0}])
-    appending = another(catalog, upkeep=True, bundle_every=2).table("t")
+    appending = another(catalog, upkeep="synchronous", bundle_every=2).table("t")
     appending.append([{"n": 1}])
     catalog.drop_table("t")
     if again:

@@ -68,7 +68,7 @@ def test_cold_head_after_many_commits_with_upkeep(
     if commits > 100 and not place.url.startswith("memory"):
         pytest.skip("the count of requests does not depend on the store; forcing files to disk takes long")
     place.open().create_table("t", SCHEMA)
-    handles = [place.open(upkeep=True, bundle_every=bundle_every) for _ in range(writers)]
+    handles = [place.open(upkeep="synchronous", bundle_every=bundle_every) for _ in range(writers)]
     for n in range(commits):
         handles[n % writers].commit("t", few(1, n))
     cold = place.open()
@@ -86,7 +86,7 @@ def test_cold_head_after_upkeep_that_collects(place: Place) -> None:
     if not place.url.startswith("memory"):
         pytest.skip("as above")
     place.open().create_table("t", SCHEMA)
-    catalog = place.open(upkeep=True, bundle_every=2, grace_seconds=0)
+    catalog = place.open(upkeep="synchronous", bundle_every=2, grace_seconds=0)
     for n in range(300):
         catalog.commit("t", few(1, n))
     assert catalog.store.requests.snapshot().delete > 0  # it collected as it went

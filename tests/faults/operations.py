@@ -105,7 +105,7 @@ def _expire(catalog: Catalog) -> None:
 
 def _commit_with_upkeep(catalog: Catalog) -> None:
     """Commits until one has bundled and collected as well."""
-    busy = Catalog(catalog.store, upkeep=True, bundle_every=2, grace_seconds=0)
+    busy = Catalog(catalog.store, upkeep="synchronous", bundle_every=2, grace_seconds=0)
     for n in sorted(NEW):
         busy.table("t").append(rows(frozenset({n})), key=f"{KEY}-{n}")
 

@@ -30,7 +30,7 @@ def test_sixteen_writers_while_one_bundles_and_collects(tmp_path: Path) -> None:
     stop = _context.Event()
     keeper = _context.Process(target=maintain_until, args=(url, stop, OPTIONS))
     keeper.start()
-    _run(url, {**OPTIONS, "upkeep": True, "bundle_every": 4})
+    _run(url, {**OPTIONS, "upkeep": "synchronous", "bundle_every": 4})
     stop.set()
     keeper.join()
     assert keeper.exitcode == 0

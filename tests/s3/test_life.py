@@ -75,7 +75,7 @@ def _append(given: tuple[bytes, int]) -> tuple[int, int]:
 
 
 def test_several_processes_write_while_one_maintains(s3_url: str, options: dict[str, Any]) -> None:
-    catalog = Catalog(s3_url, options, upkeep=True, bundle_every=3, grace_seconds=0)
+    catalog = Catalog(s3_url, options, upkeep="synchronous", bundle_every=3, grace_seconds=0)
     table = catalog.create_table("t", SCHEMA)
     pickled = pickle.dumps(table)
     with multiprocessing.get_context("spawn").Pool(2) as pool:

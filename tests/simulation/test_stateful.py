@@ -53,8 +53,8 @@ class CatalogMachine(RuleBasedStateMachine):
         options: dict[str, Any] = {"grace_seconds": 0, "bundle_every": 2, "chunk_rows": 2}
         self.catalogs = [
             Catalog(self.url, upkeep=False, **options),
-            Catalog(self.url, inline_bytes=0, **options),
-            Catalog(self.url, **options),
+            Catalog(self.url, upkeep="synchronous", inline_bytes=0, **options),
+            Catalog(self.url, upkeep="synchronous", **options),
         ]
         self.identity = 0
         self.value = 0

@@ -93,7 +93,7 @@ def test_a_snapshot_of_another_table_is_refused() -> None:
 
 
 def test_snapshots_and_scans_stay_what_they_were() -> None:
-    catalog = lake(bundle_every=2)
+    catalog = lake(upkeep="synchronous", bundle_every=2)
     table = catalog.create_table("t", pa.schema([("n", pa.int64())]))
     other = another(catalog, grace_seconds=0).table("t")
     kept: list[tuple[str, Any, list[dict[str, Any]], str]] = []

@@ -24,6 +24,7 @@ at all are errors with nothing written. No I/O of our own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,10 +75,21 @@ def check_schema(schema: pa.Schema) -> None:
     """
     if len(schema) == 0:
         raise InvalidArgument("the data has no columns: a table needs at least one")
+    try:
+        _check_again(schema)
+    except TypeError:  # extension types written in Python have no hash
+        _check(schema)
+
+
+def _check(schema: pa.Schema) -> None:
     names.validate_column_names(schema.names)
     for field in schema:
         storage_type(field.type, field.name)
         _check_nested(field.type)
+
+
+_check_again = lru_cache(maxsize=1024)(_check)
+"""A program appends rows of the same few schemas for ever."""
 
 
 def _check_nested(t: pa.DataType) -> None:

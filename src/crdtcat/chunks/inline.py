@@ -44,7 +44,8 @@ def encode_inline(chunk: pa.Table) -> bytes:
     schema = chunk.schema.remove_metadata()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_table(chunk.combine_chunks())
+        for batch in chunk.combine_chunks().to_batches():
+            writer.write_batch(batch)
     stream = sink.getvalue()
     packed = _codec().compress(stream, asbytes=True)
     header = _HEADER.pack(FORMAT_NUMBER, stream.size)

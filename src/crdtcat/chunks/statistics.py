@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 Domain = Literal["int", "float", "bytes"]
 Bound = int | float | bytes | None
 
+_PLAIN_NUMBERS = frozenset(
+    {pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()}
+    | {pa.float64()}
+)
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86_400 * 10**9
 
@@ -58,7 +63,11 @@ class ColumnStatistics:
 
 def domain(t: pa.DataType) -> Domain | None:
     """The domain of a type's bounds; None if it has no order that statistics know."""
-    t = value_type(t)
+    return _domain(value_type(t))
+
+
+@lru_cache(maxsize=4096)
+def _domain(t: pa.DataType) -> Domain | None:
     if pa.types.is_uint64(t) or pa.types.is_floating(t) or pa.types.is_decimal(t):
         return "float"
     if pa.types.is_boolean(t) or pa.types.is_integer(t) or nanoseconds_per_unit(t) is not None:
@@ -89,7 +98,8 @@ def nanoseconds_per_unit(t: pa.DataType) -> int | None:
 def statistics(array: pa.Array | pa.ChunkedArray) -> ColumnStatistics:
     """The statistics of a logical array. Cost: O(rows), vectorized; encodings are decoded chunk by chunk."""
     if isinstance(array, pa.ChunkedArray):
-        return merge_statistics((statistics(chunk), len(chunk)) for chunk in array.chunks)
+        parts = [(statistics(chunk), len(chunk)) for chunk in array.chunks]
+        return parts[0][0] if len(parts) == 1 else merge_statistics(parts)
     if isinstance(array.type, pa.BaseExtensionType):
         return statistics(array.storage)
     if pa.types.is_dictionary(array.type):
@@ -177,6 +187,9 @@ def _float_bounds(array: pa.Array) -> tuple[Bound, Bound]:
     t = array.type
     if pa.types.is_floating(t):
         array = array.cast(pa.float64())
+        if not array.null_count:
+            least, greatest = _min_max(array)  # NaN, if one is
+            return (None, None) if least != least else (least + 0.0, greatest + 0.0)  # noqa: PLR0124
         if pc.any(pc.is_nan(array)).as_py():
             return None, None
     elif pa.types.is_decimal(t) and t.bit_width < 128:  # pyarrow orders only the wider ones
@@ -186,12 +199,20 @@ def _float_bounds(array: pa.Array) -> tuple[Bound, Bound]:
 
 
 def _bytes_bounds(array: pa.Array) -> tuple[Bound, Bound]:
-    wide = _is_text(array.type) or not pa.types.is_fixed_size_binary(array.type)
-    least, greatest = _min_max(array.cast(pa.large_binary()) if wide else array)
+    if pa.types.is_string(array.type):
+        array = array.view(pa.binary())
+    elif not (pa.types.is_fixed_size_binary(array.type) or pa.types.is_binary(array.type)):
+        array = array.cast(pa.large_binary())
+    least, greatest = _min_max(array)
     return least[:STATISTICS_BYTES_MAX], cut_up(greatest)
 
 
 def _min_max(array: pa.Array) -> tuple[Any, Any]:
+    """Least and greatest value. Of numbers without nulls by numpy, which answers small arrays in a tenth of
+    the time; a NaN among floats makes both NaN there."""
+    if not array.null_count and array.type in _PLAIN_NUMBERS:
+        values = array.to_numpy()
+        return values.min().item(), values.max().item()
     bounds = pc.min_max(array)
     return bounds["min"].as_py(), bounds["max"].as_py()
 

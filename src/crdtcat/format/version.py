@@ -76,16 +76,24 @@ def pack(value: Any) -> bytes:
 
 
 _SCALARS: Final = frozenset({int, float, str, bytes, bool, type(None)})
+_TEXT: Final = frozenset({str})
 
 
 def _ordered(value: Any) -> Any:
     if type(value) in _SCALARS:
         return value
     if isinstance(value, dict | Mapping):
-        return {key: _ordered(value[key]) for key in sorted(value, key=lambda key: (str(type(key)), key))}
+        keys = sorted(value) if {*map(type, value)} <= _TEXT else sorted(value, key=_by_type)
+        return {key: _ordered(value[key]) for key in keys}
     if isinstance(value, list | tuple):
+        if {*map(type, value)} <= _SCALARS:
+            return value
         return [item if type(item) in _SCALARS else _ordered(item) for item in value]
     return value
+
+
+def _by_type(key: Any) -> tuple[str, Any]:
+    return str(type(key)), key
 
 
 def unpack(data: bytes | memoryview, name: str) -> Any:

@@ -8,6 +8,9 @@ bundles: what upkeep costs follows what is new, not how large the table is.
 
 Blocks whose writer died, or does no upkeep, are picked up by a later one once they are old. Versions that
 arrive late into a block that was bundled already are found by `checkpoint` and by collection.
+
+It is done beside the commits, by a thread of the process: no commit waits for it, and it takes few
+connections. Where time must not depend on threads (simulations), the commit itself does it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from crdtcat.decisions import with_decisions
 from crdtcat.drive import store_now_ms
 from crdtcat.log import State, Summary
 from crdtcat.log.state import ids_of
+from crdtcat.maintenance.beside import do_beside
 from crdtcat.maintenance.bundling import (
     INLINE_BYTES_AT_ONCE,
     CheckpointResult,
@@ -35,19 +39,28 @@ from crdtcat.maintenance.collect import collect_log
 from crdtcat.maintenance.summaries import summaries_of
 from crdtcat.protocol import bundle_number, claim_number, is_bundle, is_claim, is_version
 from crdtcat.session import Session
-from crdtcat.store import ObjectInfo
+from crdtcat.store import ObjectInfo, Store
+from crdtcat.store.values import Answers
 
 ABANDONED_MS: Final = 60_000  # a block this old is nobody's any more
 COLLECT_EVERY: Final = 8  # bundlings to a collection
+GETS_AT_ONCE: Final = 8
 
 logger = logging.getLogger("crdtcat")
 
 
 def upkeep(session: Session, id: VersionId) -> None:
     """Bundle its block, and now and then collect, if this version is chosen. Never fails the commit."""
-    every = session.options.bundle_every
-    if not session.options.upkeep or not _chosen(id.digest, every):
+    how = session.options.upkeep
+    if how is False or not _chosen(id.digest, session.options.bundle_every):
         return
+    if how == "synchronous":
+        _keep_up(session, id)
+    elif not do_beside(lambda: _keep_up(session, id)):
+        logger.info("upkeep of %s is left to another commit: much is waiting", session.folder)
+
+
+def _keep_up(session: Session, id: VersionId) -> None:
     try:
         bundle_block(session, id)
         if int.from_bytes(id.digest[8:], "big") % COLLECT_EVERY == 0:
@@ -79,7 +92,7 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
         return CheckpointResult(seconds=time.monotonic() - began)
     live = live_bundles(summaries)
     names = [*taken_in(live, len(block)), *block]
-    answers = session.store.get_many([(name, 0, None) for name in names])
+    answers = _fetched(session.store, names)
     # What is gone was collected, so a bundle of higher rank covers it: leave it to that one.
     files = [(name, data) for name, data in zip(names, answers, strict=True) if data is not None]
     if not files:
@@ -93,6 +106,14 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
     result = publish_bundle(session, state.log, gone & known, taken)
     write_hint(session, state.log)
     return replace(result, newly_covered=len(files) - len(taken), seconds=time.monotonic() - began)
+
+
+def _fetched(store: Store, names: Sequence[str]) -> Answers:
+    """Whole objects, few at a time: nobody waits for them, and connections are not free."""
+    found: list[bytes | None] = []
+    for start in range(0, len(names), GETS_AT_ONCE):
+        found += store.get_many([(name, 0, None) for name in names[start : start + GETS_AT_ONCE]])
+    return found
 
 
 def claims_block(listed: Sequence[ObjectInfo]) -> list[str]:

@@ -96,7 +96,7 @@ def save(
         plain = plain.repartition(*[f"c{names.index(name)}" for name in plan.staging.key])
     rows = plain.mapInArrow(staged, "report binary").collect()
     reports: list[Report] = [pickle.loads(row.report) for row in rows]  # noqa: S301 (made above)
-    return plan.finish(reports, tidy=handle.options.upkeep)
+    return plan.finish(reports, tidy=bool(handle.options.upkeep))
 
 
 def foreach_batch(

@@ -185,7 +185,7 @@ def plan_write(
 
 def _tidy(session: Session, versions: Sequence[Version]) -> None:
     """Upkeep for versions whose writers did none. Never fails the write before it."""
-    session.options = session.options.model_copy(update={"upkeep": True})
+    session.options = session.options.model_copy(update={"upkeep": "synchronous"})
     upkeep(session, versions[-1].id)
     if len(versions) < session.options.bundle_every:
         return

@@ -125,7 +125,7 @@ class Simulation:
     def _process(self, number: int) -> Process:
         hours = self.chance.choice((0, 0, -3, 5))
         options = {
-            "upkeep": self.chance.random() < 0.7,
+            "upkeep": "synchronous" if self.chance.random() < 0.7 else False,
             "bundle_every": self.chance.choice((2, 4)),
             "grace_seconds": self.chance.choice((0, 0, 20)),
             "inline_bytes": self.chance.choice((0, 4096)),

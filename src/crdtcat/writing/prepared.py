@@ -6,7 +6,7 @@ Pure, and safe to run in threads: nearly all of it is outside the interpreter lo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from crdtcat.chunks.storage_types import to_storage
 from crdtcat.log.statistics import DOMAINS
 
 _CODES: Final = {domain: code for code, domain in DOMAINS.items()}
+_NO_ROWS: Final = pa.table({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +42,7 @@ class Prepared:
 
     Attributes:
         partition: as in `Piece`.
-        table: the rows, in storage types.
+        table: the rows, in storage types; of a settled chunk none.
         rows: how many.
         nbytes: of Arrow content.
         hash: the chunk's hash.
@@ -70,7 +71,9 @@ class Prepared:
             )
 
         every = tuple((name, code, known(name, found)) for name, code, found in self.statistics)
-        return replace(self, table=self.table.schema.empty_table(), statistics=every)
+        return Prepared(
+            self.partition, _NO_ROWS, self.rows, self.nbytes, self.hash, self.column_hashes, every
+        )
 
 
 def prepare(piece: Piece) -> Prepared:

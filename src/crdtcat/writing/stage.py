@@ -94,9 +94,9 @@ class Stager:
         """Take in rows. Raises `SchemaMismatch`, `UnsupportedType`, `LimitExceeded`."""
         table = conform(batch, self.fit.schema)
         self.rows += table.num_rows
-        for slab in _slabs(table, self._options.segment_bytes):
+        for slab, nbytes in _slabs(table, self._options.segment_bytes):
             self._pending.append(slab)
-            self._pending_bytes += slab.nbytes
+            self._pending_bytes += nbytes
             if self._pending_bytes >= self._options.segment_bytes:
                 self._flush()
 
@@ -260,12 +260,17 @@ def chunk_sizes(options: Options) -> Sizes:
     return Sizes(options.chunk_rows_min, options.chunk_rows_target, options.chunk_rows_max)
 
 
-def _slabs(table: pa.Table, nbytes: int) -> Iterator[pa.Table]:
-    """A table in slices of about so many bytes, so that work on the first can begin."""
+def _slabs(table: pa.Table, nbytes: int) -> Iterator[tuple[pa.Table, int]]:
+    """A table in slices of about so many bytes, and how many each has: work on the first can begin."""
     if not table.num_rows:
         return
-    rows = max(1, nbytes * table.num_rows // max(table.nbytes, 1))
-    yield from (table.slice(start, rows) for start in range(0, table.num_rows, rows))
+    held = table.nbytes
+    if held <= nbytes:
+        yield table, held
+        return
+    rows = max(1, nbytes * table.num_rows // held)
+    slabs = (table.slice(start, rows) for start in range(0, table.num_rows, rows))
+    yield from ((slab, slab.nbytes) for slab in slabs)
 
 
 def _parts(table: pa.Table, ends: list[int]) -> list[pa.Table]:
