@@ -62,8 +62,7 @@ def reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
         source = _reader(data, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidArgument(f"{type_name(data)} cannot be read as Arrow data: {error}") from error
-    bare = source.schema.remove_metadata()
-    bare = pa.schema([field.remove_metadata() for field in bare])
+    bare = pa.schema([field.remove_metadata() for field in source.schema])
     check_schema(bare)
     return source if bare.equals(source.schema, check_metadata=True) else _relabelled(source, bare)
 
@@ -77,7 +76,7 @@ def check_schema(schema: pa.Schema) -> None:
         raise InvalidArgument("the data has no columns: a table needs at least one")
     try:
         _check_again(schema)
-    except TypeError:  # extension types written in Python have no hash
+    except TypeError:  # an extension type written in Python has no hash
         _check(schema)
 
 
@@ -88,8 +87,7 @@ def _check(schema: pa.Schema) -> None:
         _check_nested(field.type)
 
 
-_check_again = lru_cache(maxsize=1024)(_check)
-"""A program appends rows of the same few schemas for ever."""
+_check_again = lru_cache(maxsize=1024)(_check)  # a program appends rows of the same few schemas
 
 
 def _check_nested(t: pa.DataType) -> None:
