@@ -2,6 +2,7 @@
 
 A chunk's bounds count only if they mean the same in the column's type today: the stored type is the same, or
 both are integers, floats, or texts. Chunks that do not hold the column at all read as null, and say so.
+Where newer cells lie over a chunk's rows its bounds are joined with theirs.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
 from crdtcat.log.statistics import DOMAINS, Bounds
 from crdtcat.scan.filters.bounds import ColumnBounds
+from crdtcat.scan.overlaid import Part, joined
 
 _CODES = {domain: code for code, domain in DOMAINS.items()}
 
@@ -39,19 +41,29 @@ class HeadStatistics:
         return rows
 
     def bounds(self, column: str) -> ColumnBounds | None:
-        """A column's bounds. O(chunks) in arrays."""
+        """A column's bounds, of rows as they are shown. O(chunks + patches) in arrays."""
         found = self._head.columns.by_name.get(column)
         if found is None:
             return None
-        code = _CODES[domain(found.type)]
+        own = self._part(found)
+        entry, source = sources_over(self._head, found)
+        place = np.full(self._head.log.chunk_count, -1, np.int64)
+        place[self._index] = np.arange(len(self._index))
+        here = place[entry] >= 0
+        if not here.any():
+            return own.bounds
+        sources, which = np.unique(source[here], return_inverse=True)
+        over = HeadStatistics(self._head, sources)._part(found)
+        return joined(own, over, place[entry[here]], which)
+
+    def _part(self, column: Column) -> Part:
+        """Bounds of what the chunks themselves hold."""
+        code = _CODES[domain(column.type)]
         gather = _Gather(len(self._index), code)
         for schema in np.unique(self._schemas).tolist():
             members = np.flatnonzero(self._schemas == schema)
-            self._gather(gather, found, code, schema, members)
-        overlaid = entries_overlaid(self._head, found)[self._index]
-        gather.known &= ~overlaid
-        gather.nulls[overlaid] = -1
-        return gather.bounds()
+            self._gather(gather, column, code, schema, members)
+        return Part(gather.bounds(), self.rows)
 
     def _gather(self, gather: _Gather, column: Column, code: str, schema: int, members: Array) -> None:
         head = self._head
@@ -79,15 +91,26 @@ class HeadStatistics:
         return placed
 
 
-def entries_overlaid(head: Head, column: Column) -> Array:
-    """Per chunk, whether newer values of a column lie over its rows, so that its own bounds say nothing."""
-    found = np.zeros(head.log.chunk_count, bool)
+def sources_over(head: Head, column: Column) -> tuple[Array, Array]:
+    """Pairs of an entry and a chunk with newer values of a column over its rows. O(patches log patches)."""
     if head.rows.is_plain:
-        return found
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     patches, log, columns = head.rows.patches, head.log, head.columns
-    for source in np.unique(patches.source).tolist():
-        if columns.source(column, int(log.chunk_schema[source]), int(log.chunk_version[source])) is not None:
-            found[patches.entry[patches.source == source]] = True
+    entry, source = np.unique(np.stack((patches.entry, patches.source)), axis=1)
+    sources, which = np.unique(source, return_inverse=True)
+    schemas, versions = log.chunk_schema[sources].tolist(), log.chunk_version[sources].tolist()
+    holds = [
+        columns.source(column, schema, version) is not None
+        for schema, version in zip(schemas, versions, strict=True)
+    ]
+    kept = np.array(holds, bool)[which] if len(which) else np.empty(0, bool)
+    return entry[kept], source[kept]
+
+
+def entries_overlaid(head: Head, column: Column) -> Array:
+    """Per chunk, whether newer values of a column lie over its rows."""
+    found = np.zeros(head.log.chunk_count, bool)
+    found[sources_over(head, column)[0]] = True
     return found
 
 
