@@ -55,7 +55,9 @@ def _reuse(results: Results, trials: int) -> None:
             _overwritten(BY_CONTENT, _run(count, int(at)))
             for at in np.random.default_rng(1).integers(0, ROWS - count, trials)
         ]
-        scattered = _overwritten(BY_CONTENT, np.random.default_rng(2).choice(ROWS, count, replace=False))
+        by_chance = np.random.default_rng(2).choice(ROWS, count, replace=False)
+        scattered = _overwritten(BY_CONTENT, by_chance)
+        written = [_overwritten(BY_CONTENT, found, by="write") for found in (_run(count, 333), by_chance)]
         theory = 1 - share - float(np.mean([found["edge"] for found in anywhere]))
         rows.append(
             [
@@ -68,6 +70,7 @@ def _reuse(results: Results, trials: int) -> None:
                 100 * _mean(anywhere, "bytes"),
                 100 * (1 - share) ** 1000,
                 100 * scattered["kept"],
+                *(100 * (1 - found["bytes"]) for found in written),
             ]
         )
     results.add(
@@ -82,11 +85,16 @@ def _reuse(results: Results, trials: int) -> None:
             "its bytes, % of one version",
             "theory, scattered",
             "by content, scattered",
+            "of bytes, by `write`, clustered",
+            "of bytes, by `write`, scattered",
         ],
         rows,
         "Theory: a run of changed rows also costs the rest of the chunks at its ends, on average the mean "
-        "of the squares of the chunk sizes over their mean, as a share of the table. Scattered changes touch "
-        "every chunk: chunks alone do not help, edit scripts do.",
+        "of the squares of the chunk sizes over their mean, as a share of the table: the aims are for a "
+        "run that "
+        "begins at a boundary. Scattered changes touch every chunk: chunks alone do not help, the edit "
+        "scripts "
+        "of `write` do (share of one version's bytes that need not be stored again).",
     )
 
 
@@ -95,15 +103,15 @@ def _run(count: int, start: int) -> Any:
     return np.arange(start, start + count)
 
 
-def _overwritten(options: dict[str, Any], changed: Any) -> dict[str, float]:
-    """Overwrite a table with one of which some rows changed; what was kept, and what was stored."""
+def _overwritten(options: dict[str, Any], changed: Any, by: str = "overwrite") -> dict[str, float]:
+    """Replace a table with one of which some rows changed; what was kept, and what was stored."""
     with tempfile.TemporaryDirectory(prefix="crdtcat-bench-") as folder:
         handle = Catalog(folder, **{"upkeep": False, "inline_bytes": 0, **options}).create_table("bench")
         values = np.random.default_rng(0).random(ROWS)
         handle.append(pa.table({"id": np.arange(ROWS), "value": values}))
         first, before = _bytes(folder), {chunk.hash: chunk.rows for chunk in handle.head().chunks}
         values[changed] = np.random.default_rng(9).random(len(changed))
-        handle.overwrite(pa.table({"id": np.arange(ROWS), "value": values}))
+        getattr(handle, by)(pa.table({"id": np.arange(ROWS), "value": values}))
         kept = sum(chunk.rows for chunk in handle.head().chunks if chunk.hash in before)
         sizes = np.array([*before.values()], float)
         return {
@@ -114,7 +122,7 @@ def _overwritten(options: dict[str, Any], changed: Any) -> dict[str, float]:
 
 
 def _bytes(folder: str) -> int:
-    return sum(path.stat().st_size for path in Path(folder).rglob("*.parquet"))
+    return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
 def _mean(found: Sequence[dict[str, float]], name: str) -> float:
