@@ -85,7 +85,7 @@ def save(suite: str, purpose: str, results: Results, folder: Path, *, size: str,
         "",
         f"Written by `python -m benchmarks {suite}`; [what it means](README.md#{suite}).",
         f"One run ({size}, {seconds:.0f} s): {machine()}. {load()}",
-        f"{packages}.",
+        *([f"{packages}."] if packages else []),
     ]
     for plot in results.plots:
         name = f"{suite}-{plot.name}.svg"
