@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from crdtcat.claiming import elapsed_clock
 from crdtcat.clock import HybridClock
 from crdtcat.conflicts.resolve import Policy
+from crdtcat.drive import elapsed_clock
 from crdtcat.errors import AlreadyExists, InvalidArgument, InvalidName, NotFound
 from crdtcat.format.settings import (
     MARKER,
@@ -248,7 +248,7 @@ class Catalog(TendedCatalog):
     def _existing(self, name: str, found: Settings, wanted: Settings, *, exist_ok: bool) -> Table:
         if not exist_ok:
             raise AlreadyExists(f"table {name!r} is already in {self.url}; pass exist_ok=True to use it")
-        same = found.model_copy(update={"incarnation": 1}) == wanted.model_copy(update={"incarnation": 1})
+        same = found.as_created() == wanted.as_created()
         if not same and wanted != Settings():
             raise AlreadyExists(f"table {name!r} is already in {self.url}, created with other settings")
         handle = self._tables.get(name)

@@ -14,8 +14,9 @@ from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Answer, Overlap, WriteSet, overlaps, write_set
 from crdtcat.conflicts.resolve import Policy, settled
-from crdtcat.format.version import UPKEEP, decode_version, encode_version
+from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
 from crdtcat.log import Log, State
+from crdtcat.modes import ModeSwitched
 from crdtcat.protocol import claim_name
 from crdtcat.protocol.claimer import Parent, Verdict
 from crdtcat.writing.writer import Slot
@@ -74,7 +75,9 @@ class LogChange:
         return judged(self, number, data)
 
     def judged_in(self, log: Log, index: int) -> Verdict:
-        """The same, for a version that is in a log."""
+        """The same, for a version that is in a log. Raises `ModeSwitched` for one that switches the mode."""
+        if log.operation[index] in (TO_CAS, TO_MERGE):
+            raise ModeSwitched
         theirs = write_set(log, index)
         found = (item for mine in self.writes for item in overlaps(mine, theirs))
         return Verdict(

@@ -27,10 +27,11 @@ from crdtcat.cold_claims import newest, newest_by_hint, taken_numbers
 from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide, read_decision
-from crdtcat.drive import answers, run
+from crdtcat.drive import answers, elapsed_clock, run
 from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreUnavailable
-from crdtcat.format.version import UPKEEP
+from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP
 from crdtcat.log import Log
+from crdtcat.modes import ModeSwitched, knows_switch
 from crdtcat.options import Options
 from crdtcat.protocol import Outcome, Publish, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
@@ -39,13 +40,6 @@ from crdtcat.writing.writer import Slot, advice
 if TYPE_CHECKING:
     from crdtcat.head import Head
     from crdtcat.session import Session
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
-
-
-def elapsed_clock() -> float:
-    """Seconds by a clock that goes on while the machine sleeps, where there is one."""
-    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 @dataclass
@@ -76,6 +70,7 @@ def commit_claim(
         CommitContended: others were faster `retries` times in a row; nothing was committed.
         CommitUnknown: the store gave no clear answer.
         StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible.
+        ModeSwitched: the table is in merge mode by now; nothing was committed.
     """
     if puts and run(Publish(tuple(puts)), session.store).outcome is not Outcome.DONE:
         raise StoreUnavailable(
@@ -85,8 +80,10 @@ def commit_claim(
         parent, known_at = _begin(session, seen)
         beyond = {} if seen is None else _beyond(seen, parent)
         policy = Policy.of(session.options.on_conflict)
-        change = LogChange(session.folder, body, beyond, slot, policy)
-        return Committing(session, slot).run(change, parent, known_at)
+        change, work = LogChange(session.folder, body, beyond, slot, policy), Committing(session, slot)
+        if seen is not None and not knows_switch(session.state.log, seen.log):
+            change, parent, known_at = work.from_merge_mode(change, seen)
+        return work.run(change, parent, known_at)
 
 
 class Committing:
@@ -124,6 +121,18 @@ class Committing:
         if change.stands:
             session.chain.saw(Parent(step.number, step.id), self.created_at)
         return step.id, step.number, self.rebases
+
+    def from_merge_mode(self, change: LogChange, seen: Head) -> tuple[LogChange, Parent, float]:
+        """A change made from a head of before the table was switched: judged by all that came since, what
+        took no number too. Then where to go on. Costs a refresh."""
+        began = elapsed_clock()
+        self.session.refresh()
+        if self.session.settings.mode != "cas":
+            raise ModeSwitched
+        log = self.session.state.log
+        standing = self.session.head(refresh=False).folded.standing  # its own first try may be void there
+        since = standing & (seen.log.find(log.ids) < 0) & ~np.isin(log.operation, (TO_CAS, TO_MERGE))
+        return self._judged(change, np.flatnonzero(since).tolist()), newest(log), began
 
     def _stands(self, step: Claimer[LogChange]) -> bool:
         """Whether a claim that took long is the one the log has: its number may have been used before."""
@@ -212,8 +221,11 @@ class Committing:
         above = (log.operation != UPKEEP) & ((log.number > 0) | np.asarray(log.transaction.is_valid()))
         if parent.id is not None:
             above &= log.ids > np.array([parent.id.to_bytes()], log.ids.dtype)[0]
-        for index in np.flatnonzero(above).tolist():
-            found = change.judged_in(log, index)
+        return self._judged(change, np.flatnonzero(above).tolist())
+
+    def _judged(self, change: LogChange, indexes: Sequence[int]) -> LogChange:
+        for index in indexes:
+            found = change.judged_in(self.session.state.log, index)
             if found.conflicts:
                 change = self._settled(change, found.conflicts)
         self.rebases += 1
@@ -242,6 +254,8 @@ def _begin(session: Session, seen: Head | None) -> tuple[Parent, float]:
         found = newest_by_hint(session)
         if found is None or found.id is None:
             session.refresh()
+            if session.settings.mode != "cas":
+                raise ModeSwitched
         else:
             session.clock.observe(found.id.hlc)
             chain.saw(found, began)

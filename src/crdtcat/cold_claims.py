@@ -15,8 +15,9 @@ from crdtcat.clock import VersionId
 from crdtcat.errors import DataError
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
-from crdtcat.format.version import UPKEEP, decode_version
+from crdtcat.format.version import TO_MERGE, UPKEEP, decode_version
 from crdtcat.log import Log
+from crdtcat.log.modes import mode_of
 from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
 from crdtcat.protocol.claimer import Parent
 from crdtcat.protocol.names import hint_name
@@ -56,7 +57,8 @@ def newest_by_hint(session: Session) -> Parent | None:
     if data is None:
         return None
     id, body = decode_version(data, name)
-    return None if "t" in body else Parent(numbers[-1], id)  # of a transaction: its decision is in the log
+    unclear = "t" in body or body.get("o") == TO_MERGE  # what it means is in the log
+    return None if unclear else Parent(numbers[-1], id)
 
 
 def listed_after(session: Session, after: str) -> list[str]:
@@ -78,7 +80,7 @@ def taken_numbers(session: Session) -> int:
 def write_hint(session: Session, log: Log) -> None:
     """Leave advice for whoever starts cold: the newest claim of a log. One PUT; none without claims."""
     parent = newest(log)
-    if parent.id is not None:
+    if parent.id is not None and mode_of(log) != "merge":  # nobody claims above the end of CAS mode
         content = {"format": FORMAT_NUMBER, "number": parent.number, "id": str(parent.id)}
         session.store.put(hint_name(session.folder), seal_json(content))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -77,6 +78,14 @@ def _clear(name: str, unclear: set[str], put: Callable[[], None]) -> bool:
             raise
         return False  # this try was refused; an earlier one may have been stored
     return True
+
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def elapsed_clock() -> float:
+    """Seconds by a clock that goes on while the machine sleeps, where there is one."""
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 def store_now_ms(store: Store) -> int:

@@ -43,6 +43,11 @@ class Handle:
         return self._session.dropped
 
     @property
+    def mode(self) -> str:
+        """The mode it is in, "merge" or "cas", as far as this handle knows. No request."""
+        return self._session.settings.mode
+
+    @property
     def partition_by(self) -> tuple[str, ...]:
         """How it is partitioned, as it was created."""
         return self._session.settings.partition_by

@@ -10,7 +10,9 @@ number of processes, however slow, makes one say something false:
 - `dropped` in N's log folder is there once N is dropped.
 
 So a table that was never dropped is found with one GET. Where `settings.json` says dropped, incarnations are
-followed upward until one is missing or not dropped. N + 1 is created only once N is dropped.
+followed upward until one is missing or not dropped. N + 1 is created only once N is dropped, or by whoever
+switches the mode of N: it then has N's log, and lives as long as that. `settings.json` says "dropped" of N in
+both cases, and it means: look at N + 1.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from crdtcat.errors import Corrupt, DataError
+from crdtcat.errors import Corrupt, DataError, NotFound
 from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
 from crdtcat.store import Missing, Store
 
@@ -84,8 +86,30 @@ def drop(store: Store, table: str, settings: Settings) -> None:
     folder = log_folder(table, MAIN, settings.incarnation)
     mark = (dropped_name(folder), b"")
     statement = (settings_name(table), settings.model_copy(update={"dropped": True}).encode())
-    for name, data in (statement, mark) if settings.incarnation == 1 else (mark, statement):
+    for name, data in (statement, mark) if settings.file_number == 1 else (mark, statement):
         store.put(name, data)
+
+
+def succeed(store: Store, table: str, settings: Settings) -> Settings:
+    """Make these the table's current settings, unless those there state a later switch of its mode; which
+    ones are current then. One GET and two PUTs; three GETs if the mode was switched before.
+
+    The log has said so already, so being cut off anywhere in between only leaves new handles to find out
+    from the log. Raises `NotFound`: the table was dropped.
+    """
+    while True:
+        found = current_settings(store, table)
+        if found is None or found.dropped or found.incarnation != settings.incarnation:
+            raise NotFound(f"table {table!r} was dropped")
+        if found.switched >= settings.switched:
+            return found
+        wanted = settings.model_copy(update={"number": found.file_number + 1})
+        if store.put_if_absent(settings_name(table, found.file_number + 1), wanted.encode()):
+            statement = found.model_copy(update={"dropped": True})
+            store.put(settings_name(table), statement.encode())
+            return wanted
+        if current_settings(store, table) == found:  # whoever was faster died before saying so
+            store.put(settings_name(table), found.model_copy(update={"dropped": True}).encode())
 
 
 def delete_log(store: Store, table: str, incarnation: int) -> None:
@@ -105,8 +129,11 @@ def _following(store: Store, dropped: Mapping[str, Found]) -> dict[str, Found]:
     found: dict[str, Found] = {}
     for (table, number), data, mark in zip(wanted, answers, answers[len(wanted) :], strict=False):
         item = _decoded(table, number, data)
-        if isinstance(item, Settings) and mark is not None:
-            item = item.model_copy(update={"dropped": True})
+        if isinstance(item, Settings):
+            older = item.incarnation != number  # an older log, in another mode
+            folder = log_folder(table, MAIN, item.incarnation)
+            if exists(store, dropped_name(folder)) if older else mark is not None:
+                item = item.model_copy(update={"dropped": True})
         found[table] = item
     return found
 
@@ -120,8 +147,8 @@ def _decoded(table: str, number: int | None, data: bytes | None) -> Found:
         settings = decode_settings(data, name)
     except DataError as error:
         return error
-    if number is not None and (settings.incarnation != number or settings.dropped):
-        return Corrupt(name, f"not the settings of incarnation {number}, as they were created")
+    if number is not None and (settings.file_number != number or settings.dropped):
+        return Corrupt(name, f"not the settings of number {number}, as they were created")
     return settings
 
 
@@ -130,7 +157,7 @@ def _is_dropped(item: Found) -> bool:
 
 
 def _number(item: Found) -> int:
-    return item.incarnation if isinstance(item, Settings) else 0
+    return item.file_number if isinstance(item, Settings) else 0
 
 
 def exists(store: Store, name: str) -> bool:

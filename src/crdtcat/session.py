@@ -17,29 +17,30 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.claiming import Chain, commit_claim, elapsed_clock
+from crdtcat.claiming import Chain, commit_claim
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.cold_claims import newest
-from crdtcat.drive import run
+from crdtcat.drive import elapsed_clock, run
 from crdtcat.errors import Corrupt, NotFound
 from crdtcat.format.refs import deleted_name
 from crdtcat.format.settings import Settings, dropped_name, log_folder
-from crdtcat.format.version import OPERATIONS, pack, unpack
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.snapshot import versions_of
-from crdtcat.head.version import time_range
 from crdtcat.horizons import is_dead
 from crdtcat.incarnations import current_settings, exists
 from crdtcat.limits import TRANSACTION_SECONDS_MAX
 from crdtcat.locks import ForkSafeLock
 from crdtcat.log import Log, State, Summary, empty_log
 from crdtcat.merkle import Tree
+from crdtcat.modes import ModeSwitched, is_switching, with_mode_of
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
 from crdtcat.store import Store
+from crdtcat.switching import require_merged
 from crdtcat.writing.copies import new_origin, shared_writer
 from crdtcat.writing.fit import Fit, Known, known_from_head, known_from_settings
+from crdtcat.writing.version_keys import seen_clock, version_body, version_of
 from crdtcat.writing.writer import Writer
 
 START_MS_MAX: Final = 1000 * TRANSACTION_SECONDS_MAX // 4
@@ -80,6 +81,7 @@ class Session:
     ) -> None:
         self.store, self.table, self.branch, self.life = store, table, branch, life
         self.settings, self.options = settings, options
+        self.opened_with = settings
         self.origin = origin or new_origin()
         self.folder = log_folder(table, branch, settings.incarnation, life)
         self.source, self.kept = source, kept
@@ -104,6 +106,7 @@ class Session:
         self._tree: Tree | None = None
         self.summaries: dict[str, Summary] = {}
         self.chain = Chain()
+        self.listed_at, self.switching = -np.inf, False
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -118,6 +121,8 @@ class Session:
             "last_fit",
             "summaries",
             "chain",
+            "listed_at",
+            "switching",
         )
         return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 
@@ -158,6 +163,8 @@ class Session:
             self.check_not_dropped([item.name for item in reader.listing])
             self.marked = reader.marked
             self._advance(reader.state)
+            self.settings = with_mode_of(self, reader.state.log)
+            self.listed_at, self.switching = began, is_switching(reader)
             if self.settings.mode == "cas":
                 self.chain.saw(newest(reader.state.log), began)
             return reader
@@ -245,54 +252,29 @@ class Session:
         """
         self.require_not_dropped()
         whole = version_body(operation, body, metadata, key)
-        if self.settings.mode == "cas" and writer is None:
-            id, number, rebases = commit_claim(self, whole, puts, seen)
-            return replace(version_of(id, operation, whole), number=number, rebases=rebases)
+        while True:
+            try:
+                if self.settings.mode == "cas" and writer is None:
+                    id, number, rebases = commit_claim(self, whole, puts, seen)
+                    return replace(version_of(id, operation, whole), number=number, rebases=rebases)
+                id = self._commit_merged(whole, puts, seen, writer)
+                return version_of(id, operation, whole)
+            except ModeSwitched:  # met before anything was committed, and after the rows were stored
+                puts = ()
+                self.refresh()
+
+    def _commit_merged(
+        self, whole: Mapping[str, Any], puts: Sequence[Put], seen: Head | None, writer: Writer | None
+    ) -> VersionId:
         clock = {} if seen is None else seen_clock(seen)
         whole, chosen = {**whole, **clock}, writer or self.writer
         id = chosen.commit(self.store, whole, puts)
         while self.source is None and is_dead(self, id):
             id = chosen.commit(self.store, whole)  # for good: the same commit under a younger id
-        return version_of(id, operation, whole)
+        if seen is not None and writer is None:
+            require_merged(self, id, seen)
+        return id
 
     def upkeep_writer(self) -> Writer:
         """A writer for one piece of upkeep."""
         return Writer(self.folder, self.clock, self.options.max_clock_skew_seconds * 1000)
-
-
-def version_body(
-    operation: str, body: Mapping[str, Any], metadata: Mapping[str, Any] | None, key: str | None
-) -> dict[str, Any]:
-    """The keys of a version, but for stamp and clock."""
-    return {
-        **body,
-        "o": OPERATIONS.index(operation),
-        "k": key,
-        "m": unpack(pack(dict(metadata)), "metadata") if metadata else None,  # as readers will see it
-    }
-
-
-def seen_clock(head: Head) -> dict[str, Any]:
-    """What a version says it had seen: the difference to the latest version in the head that says so too."""
-    log = head.log
-    observing = np.flatnonzero(np.asarray(log.clock.is_valid()) & ~log.is_upkeep)
-    if not len(observing):
-        return {"c": dict(head.clock)}
-    parent = int(observing[-1])
-    beyond = head.clock.beyond(head.folded.clocks.of(parent))
-    return {"p": log.id_at(parent).to_bytes(), "c": dict(beyond)}
-
-
-def version_of(id: VersionId, operation: str, body: Mapping[str, Any]) -> Version:
-    """A commit as its author sees it."""
-    times = body.get("r")
-    return Version(
-        id=id,
-        operation=operation,
-        rows=sum(body.get("n") or ()),
-        bytes=sum(body.get("z") or ()),
-        chunks=len(body.get("n") or ()),
-        metadata=body.get("m") or {},
-        key=body.get("k"),
-        time_range=None if times is None else time_range(*times),
-    )

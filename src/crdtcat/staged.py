@@ -19,9 +19,10 @@ from crdtcat.locks import ForkSafeLock
 from crdtcat.log import Log, State, join
 from crdtcat.log.build import LogBuilder
 from crdtcat.protocol import Outcome, Publish, Put, Reader
-from crdtcat.session import Session, seen_clock, version_body, version_of
+from crdtcat.session import Session
 from crdtcat.writing.fit import known_from_head
 from crdtcat.writing.restamp import StagedVersion
+from crdtcat.writing.version_keys import seen_clock, version_body, version_of
 from crdtcat.writing.writer import Writer
 
 

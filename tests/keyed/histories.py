@@ -35,9 +35,9 @@ from crdtcat.protocol import version_name
 from crdtcat.scan import Scan
 from crdtcat.scan.merge_plan import Group, plan_merge
 from crdtcat.session import Session
-from crdtcat.session import seen_clock as clock_since
 from crdtcat.store import open_store
 from crdtcat.verbs.rows import removals
+from crdtcat.writing.version_keys import seen_clock as clock_since
 from tests.model import versions as model
 
 FOLDER: Final = "tables/t/main/"

@@ -8,6 +8,8 @@ A table that is dropped keeps its settings file, marked as dropped; one created 
 the next incarnation, and with it a settings file and a log folder of its own, so no straggler of the old
 table is read as part of the new one. The old log's folder keeps one empty file, `dropped`, for handles that
 are still open on it. Which incarnation is current is worked out in `crdtcat.incarnations`.
+
+A table whose mode is switched gets a further settings file, too, and keeps its incarnation and its log.
 """
 
 from __future__ import annotations
@@ -41,7 +43,11 @@ class ColumnSetting(BaseModel):
 
 
 class Settings(BaseModel):
-    """What is fixed at creation."""
+    """What is fixed at creation, but for the mode.
+
+    `incarnation` names the log. `number` names the settings file, and is the incarnation unless the mode was
+    switched; `switched` is then the number of the claim that switched it, in the log, which decides.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,10 +59,22 @@ class Settings(BaseModel):
     time_column: str | None = None
     columns: tuple[ColumnSetting, ...] | None = None
     key: tuple[str, ...] = ()
+    number: int | None = Field(default=None, ge=2)
+    switched: int = Field(default=0, ge=0)
+
+    @property
+    def file_number(self) -> int:
+        """Which settings file of the table this is."""
+        return self.number or self.incarnation
+
+    def as_created(self) -> Settings:
+        """The same but for which life of the table's name it is, and how often its mode was switched."""
+        return self.model_copy(update={"incarnation": 1, "number": None, "switched": 0})
 
     def encode(self) -> bytes:
         """The file's bytes: equal settings, equal bytes. Raises `LimitExceeded`."""
-        without = None if self.key else {"key"}  # older readers know no keys, and need not
+        empty = {name for name in ("key", "number", "switched") if not getattr(self, name)}
+        without = empty or None  # older readers know none of these, and need not
         return seal_json(json.loads(json.dumps(self.model_dump(exclude=without), default=_bytes_as_text)))
 
 
@@ -73,9 +91,9 @@ def _text_as_bytes(code: Any) -> Any:
     return [_text_as_bytes(item) for item in code] if isinstance(code, list | tuple) else code
 
 
-def settings_name(table: str, incarnation: int = 1) -> str:
-    """Where the settings of a table's incarnation are; the first one's file also tells of drops."""
-    return f"tables/{table}/settings{'' if incarnation == 1 else f'~{incarnation}'}.json"
+def settings_name(table: str, number: int = 1) -> str:
+    """Where the settings of a table of some number are; the first one's file also tells which are over."""
+    return f"tables/{table}/settings{'' if number == 1 else f'~{number}'}.json"
 
 
 def log_folder(table: str, branch: str, incarnation: int, life: int = 1) -> str:

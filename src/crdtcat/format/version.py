@@ -20,7 +20,7 @@ from crdtcat.errors import Corrupt, LimitExceeded, UnsupportedFormat
 from crdtcat.format.frame import digest, seal, unseal
 from crdtcat.limits import VERSION_FILE_BYTES_MAX
 
-FEATURES: Final = frozenset({"horizon"})  # required features this release understands
+FEATURES: Final = frozenset({"horizon", "modes"})  # required features this release understands
 
 KEYS: Final[Mapping[str, str]] = {
     "!": "features a reader must understand, list of text",
@@ -65,7 +65,11 @@ OPERATIONS: Final = (
     "merge",
     "transaction",
     "cluster",
+    "cas mode",
+    "merge mode",
 )
+TO_CAS: Final = OPERATIONS.index("cas mode")
+TO_MERGE: Final = OPERATIONS.index("merge mode")
 UPKEEP: Final = OPERATIONS.index("compact")
 """Changes where rows are stored and nothing else: no part of history, counts, clocks or snapshots."""
 

@@ -17,6 +17,8 @@ rename         rows written under what is another column's name since a renaming
                name since a renaming: one of them is not shown
 cell           two updates of one cell, neither of which had seen the other: the greater id wins
 deleted        an update of a row that somebody deleted or overwrote who had not seen the update: it is lost
+straggler      a change in merge mode that was made from what was there, while the table was switched to CAS
+               mode: void; its author found out and made it again, or was told
 =============  =============================================================================================
 """
 
@@ -27,7 +29,7 @@ from typing import Literal
 
 from crdtcat.clock import VersionId
 
-Kind = Literal["overwrite", "property", "column", "drop", "misfit", "rename", "cell", "deleted"]
+Kind = Literal["overwrite", "property", "column", "drop", "misfit", "rename", "cell", "deleted", "straggler"]
 
 RowInterval = tuple[VersionId, int, int, int]
 """Rows of one chunk: the version that added it, its place there, the first row, the one behind the last."""

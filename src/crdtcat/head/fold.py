@@ -35,6 +35,7 @@ from crdtcat.head.keyed import KeyedRows
 from crdtcat.head.resolve import resolve_columns
 from crdtcat.head.row_conflicts import row_conflicts
 from crdtcat.head.rows import Rows
+from crdtcat.head.stragglers import lost_stragglers, stragglers
 from crdtcat.head.tags import TagIndex
 from crdtcat.lattice.lattice_map import LatticeMap
 from crdtcat.lattice.lww import LWWRegister
@@ -46,7 +47,7 @@ class Folded:
     """What a set of versions amounts to.
 
     Attributes:
-        standing: per version, whether it counts (false: void under its idempotency key).
+        standing: per version, whether it counts (false: void under its idempotency key, or a straggler).
         rows: where the rows of the table are.
         columns: the resolved columns.
         properties: name to value.
@@ -75,7 +76,8 @@ def fold(log: Log, settings: Settings) -> Folded:
     Theorem: `strong_eventual_consistency`.
     """
     clocks = Clocks(log)
-    standing = standing_versions(log)
+    straggling = stragglers(log, clocks)
+    standing = standing_versions(log, straggling)
     ops = _decoded_ops(log, standing)
     overwrites = {at: op.scope for at, op in ops.items() if op.is_overwrite}
     if settings.key:
@@ -89,18 +91,20 @@ def fold(log: Log, settings: Settings) -> Folded:
     def conflicts() -> list[Conflict]:
         lost = _lost_overwrites(log, overwrites, clocks)
         cells = row_conflicts(log, ops, rows, columns, clocks)
-        return [*lost, *_lost_properties(log, ops, clocks), *columns.conflicts, *cells]
+        late = lost_stragglers(log, straggling)
+        return [*lost, *_lost_properties(log, ops, clocks), *columns.conflicts, *cells, *late]
 
     return Folded(standing & ~log.is_upkeep, rows, columns, _properties(log, ops), clocks, ops, conflicts)
 
 
-def standing_versions(log: Log) -> Array:
-    """Per version whether it stands: the first of its idempotency key, or without one."""
+def standing_versions(log: Log, straggling: Mapping[int, int]) -> Array:
+    """Per version whether it stands: no straggler, and the first of its idempotency key, or without one."""
     standing = np.ones(len(log), bool)
+    standing[list(straggling)] = False
     if log.key.null_count == len(log):
         return standing
-    keyed = np.flatnonzero(np.asarray(log.key.is_valid()))
-    codes = np.asarray(pc.dictionary_encode(log.key.drop_null()).indices)
+    keyed = np.flatnonzero(np.asarray(log.key.is_valid()) & standing)
+    codes = np.asarray(pc.dictionary_encode(log.key.take(keyed)).indices)
     _, first = np.unique(codes, return_index=True)  # versions rise by id: the first of a key is the smallest
     standing[keyed] = False
     standing[keyed[first]] = True

@@ -136,6 +136,8 @@ def check_can_fold(session: Session) -> None:
             f"table {session.table!r} is in CAS mode: only merge mode can be expired; to be rid of its "
             "history, read it into a new table and drop this one"
         )
+    if session.settings.switched or session.state.log.number.any():
+        raise InvalidArgument(f"table {session.table!r} was in CAS mode, and keeps its numbers: not expired")
     if not session.store.can_create_exclusively:
         raise CapabilityMissing(f"{session.store.url} cannot create a file exclusively, which expiry needs")
 

@@ -80,6 +80,8 @@ def merge(target: Session, source: Session) -> MergeResult:
     before = target.head()
     carried = founded(select(theirs, before.log.find(theirs.ids) < 0), before.log)
     result = MergeResult(source.branch, target.branch)
+    if carried.number.any():
+        raise InvalidArgument(f"branch {source.branch!r} has commits of CAS mode: only merge mode is merged")
     if not len(carried):
         return replace(result, seconds=time.monotonic() - began)
     target.require_not_dropped()

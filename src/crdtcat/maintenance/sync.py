@@ -165,6 +165,8 @@ def _sessions(
     assert settings is not None
     if settings.mode == "cas":
         raise InvalidArgument("it is in CAS mode, where history is one line: only merge mode can be synced")
+    if any(side is not None and side.switched for side in (ours, theirs)):
+        raise InvalidArgument("its mode was switched, so its log has numbers that another log would have too")
     if ours is None:
         ours = _created(here, name, settings)
     if theirs is None:
@@ -177,11 +179,11 @@ def _sessions(
 
 
 def _comparable(settings: Settings) -> Settings:
-    return settings.model_copy(update={"incarnation": 1})
+    return settings.as_created()
 
 
 def _created(store: Store, name: str, settings: Settings) -> Settings:
-    made = create(store, name, settings, None) or current_settings(store, name)
+    made = create(store, name, settings.as_created(), None) or current_settings(store, name)
     if made is None or made.dropped or _comparable(made) != _comparable(settings):
         raise InvalidArgument(f"it was created in {store.url} meanwhile, with other settings")
     return made

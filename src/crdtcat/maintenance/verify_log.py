@@ -213,9 +213,8 @@ def _check_mark(session: Session, check: LogCheck) -> None:
 
 
 def _check_small_files(session: Session, check: LogCheck) -> None:
-    incarnation = session.settings.incarnation
-    table = session.table
-    names = dict.fromkeys((MARKER_NAME, settings_name(table), settings_name(table, incarnation)))
+    number, table = session.settings.file_number, session.table
+    names = dict.fromkeys((MARKER_NAME, settings_name(table), settings_name(table, number)))
     answers = session.store.get_many([(name, 0, None) for name in names])
     for name, data in zip(names, answers, strict=True):
         check.files += 1
@@ -229,7 +228,7 @@ def _check_small_files(session: Session, check: LogCheck) -> None:
             else:
                 found = decode_settings(data, name)
                 canonical = found.encode()
-                if found.incarnation == incarnation and found != session.settings and not found.dropped:
+                if found.file_number == number and found != session.opened_with and not found.dropped:
                     raise Corrupt(name, "holds other settings than this handle was opened with")
             if data != canonical:
                 raise Corrupt(name, "damaged: not the bytes that were written")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from crdtcat.handle import Handle
+from crdtcat.head import Version
 from crdtcat.maintenance import (
     CheckpointResult,
     CollectResult,
@@ -22,6 +23,7 @@ from crdtcat.maintenance import (
     stats,
     verify,
 )
+from crdtcat.verbs.switch import switch_mode
 
 
 class Tended(Handle):
@@ -63,6 +65,23 @@ class Tended(Handle):
             StoreUnavailable, Corrupt: what was done until then stands.
         """
         return compact(self._session, rows=rows, cluster_by=cluster_by, progress=progress)
+
+    def switch_mode(self, mode: str) -> Version | None:
+        """Switch the table between "merge" and "cas" for everybody; `None` if it is in that mode.
+
+        Safe beside whoever reads and writes: a commit made meanwhile counts in the mode that it meets. To CAS
+        mode it takes `max_commit_delay_seconds`. Branches keep the mode that they started in. Requests: two
+        refreshes, 3 PUTs, a LIST and a GET or three; to CAS mode a refresh and a PUT more; then a
+        `checkpoint`.
+
+        Raises:
+            InvalidArgument: no such mode, or this is a branch.
+            CapabilityMissing: the store cannot create exclusively.
+            CommitUnknown, StoreUnavailable: it may be half done, which harms nobody: repeat it.
+        """
+        made = switch_mode(self._session, mode)
+        checkpoint(self._session)
+        return made
 
     def expire(
         self,

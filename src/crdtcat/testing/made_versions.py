@@ -25,7 +25,7 @@ from crdtcat.format.version import OPERATIONS, encode_version
 from crdtcat.head import Head
 from crdtcat.log import State
 from crdtcat.protocol import version_name
-from crdtcat.session import seen_clock as clock_since
+from crdtcat.writing.version_keys import seen_clock as clock_since
 
 FOLDER: Final = "tables/t/main/"
 TYPES: Final = (pa.int32(), pa.int64(), pa.float64(), pa.string())

@@ -8,21 +8,25 @@ from dataclasses import replace
 
 from crdtcat.clock import VersionId
 from crdtcat.drive import run
-from crdtcat.errors import StoreUnavailable
+from crdtcat.errors import CommitContended, StoreUnavailable
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
 from crdtcat.head import Version
 from crdtcat.protocol import Outcome, Publish, Put, mark_name
 from crdtcat.protocol.names import TRANSACTIONS
-from crdtcat.session import version_of
 from crdtcat.staged import StagedSession
+from crdtcat.switching import listed_lately, settle_switch
 from crdtcat.writing.restamp import StagedVersion, restamped
+from crdtcat.writing.version_keys import version_of
 from crdtcat.writing.writer import check_clock, publish_version
 
 
 def commit_merged(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]]:
     """Commit what is staged, in all logs at once. One PUT, and one for each mark not known to be there.
 
+    A refresh of each table more where it was pinned longer ago than half of `max_commit_delay_seconds`.
+
     Raises:
+        CommitContended: a table is being switched to CAS mode; nothing was written.
         ClockSkew, LimitExceeded: nothing was written.
         StoreUnavailable: nothing became visible.
         CommitUnknown: it may or may not be there.
@@ -31,6 +35,7 @@ def commit_merged(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]
     check_clock(store, sessions[0].options.max_clock_skew_seconds * 1000)
     for session in sessions:
         session.base.require_not_dropped()
+        _require_merge_mode(session)
     parts, id, data = _stamped(sessions)
     marks = [Put(mark_name(session.folder), b"") for session in sessions if not session.base.marked]
     if marks and run(Publish(tuple(marks)), store).outcome is not Outcome.DONE:
@@ -43,6 +48,23 @@ def commit_merged(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]
         session.base.marked = True
     publish_version(Put(f"{TRANSACTIONS}{id}.v", data), None, store)
     return [tuple(committed_version(part) for part in parts[session.folder]) for session in sessions]
+
+
+def _require_merge_mode(session: StagedSession) -> None:
+    """What rests on a head that was pinned before a switch to CAS mode would come behind its back."""
+    base = session.base
+    if not listed_lately(base):
+        settle_switch(base)
+    if base.settings.mode != "merge":
+        raise switched_meanwhile(session.table)
+
+
+def switched_meanwhile(table: str) -> CommitContended:
+    """The error of a transaction over a table whose mode is switched."""
+    return CommitContended(
+        f"table {table!r} is in another mode than when this transaction began, or about to be; nothing was "
+        "committed: repeat it"
+    )
 
 
 def _stamped(sessions: Sequence[StagedSession]) -> tuple[dict[str, list[StagedVersion]], VersionId, bytes]:

@@ -30,9 +30,10 @@ from crdtcat.head import Version
 from crdtcat.log import Log, select
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.join import join_all
+from crdtcat.modes import ModeSwitched
 from crdtcat.protocol.claimer import Parent, Verdict
 from crdtcat.staged import StagedSession
-from crdtcat.transaction.commit import committed_version
+from crdtcat.transaction.commit import committed_version, switched_meanwhile
 from crdtcat.transaction.reading import Read, changed
 from crdtcat.writing.restamp import StagedVersion, restamped
 from crdtcat.writing.writer import Slot, Writer, check_clock
@@ -139,9 +140,11 @@ def commit_cas(sessions: Sequence[StagedSession], *, serializable: bool) -> list
             known_at = chain.known_at if chain.parent == parent else -np.inf
             done[session.folder] = Committing(session.base, slot)
             done[session.folder].run(change, parent, known_at)
-    except BaseException:
+    except BaseException as error:
         with suppress(StoreError):  # then the lease will do it
             decide(store, slot.writer, committed=False)
+        if isinstance(error, ModeSwitched):
+            raise switched_meanwhile(session.table) from error
         raise
     _decide(sessions, slot.writer)
     return [_versions(session, done[session.folder]) for session in sessions]
