@@ -1,6 +1,7 @@
 """Committing to a table in CAS mode: claim the next number, rebase past whoever was faster, or say why not.
 
-Warm, a commit is one PUT, or two with a segment: the handle knows the last claim and tries the next number.
+Warm, a commit is one PUT, or two with a segment: the handle knows the last claim and tries the next number;
+one whose last commit had to pass others looks there first.
 What it may not do is trust an old parent for ever. Once the successors of a claim are bundled and collected
 their names are free again, and creating one would succeed. So a handle whose knowledge is older than half a
 grace period first lists the bundles, whose names tell which numbers are taken; and a claim whose PUT took
@@ -49,10 +50,12 @@ class Chain:
     Attributes:
         parent: the newest claim it knows; `None`: it knows nothing yet.
         known_at: when that was known to be the newest, by `elapsed_clock`.
+        crowded: whether the last commit had to pass others: then the next one looks before it tries.
     """
 
     parent: Parent | None = None
     known_at: float = 0.0
+    crowded: bool = False
 
     def saw(self, parent: Parent, known_at: float) -> None:
         """A listing or a creation begun at `known_at` showed that `parent` was the newest."""
@@ -149,13 +152,15 @@ class Committing:
     def _claimed(self, change: LogChange, parent: Parent, known_at: float) -> Claimer[LogChange]:
         """Try until it is there, or cannot be."""
         session = self.session
-        step = Claimer.begin(session.folder, change, parent, session.clock.tick())
+        hlc, crowded = session.clock.tick(), session.chain.crowded
+        step = Claimer.begin(session.folder, change, parent, hlc, looking=crowded)
         while True:
             self.created_at = elapsed_clock()
             self.slot.in_doubt()
             step = self._stepped(step, known_at)
             if step.outcome in (ClaimOutcome.DONE, ClaimOutcome.STALE):
-                self.rebases += step.rebases
+                self.rebases += step.rebases or min(1, step.passed)
+                session.chain.crowded = step.passed > 0
                 return step
             if step.outcome is ClaimOutcome.UNKNOWN:
                 raise CommitUnknown(

@@ -82,6 +82,30 @@ def test_requests_of_a_rebased_commit_follow_the_commits_that_came_between(betwe
     assert table.history()[-1].rebases == 0  # what history shows does not tell; the result of the commit does
 
 
+@pytest.mark.parametrize("writers", [2, 3, 8, 32])
+def test_writers_in_turn_make_two_requests_and_one_for_each_commit_between(writers: int) -> None:
+    catalog, url = lake(base_delay=0)
+    catalog.create_table("t", SCHEMA, mode="cas")
+    lakes = [Catalog(url, upkeep=False, base_delay=0) for _ in range(writers)]
+    for turn in range(3):
+        for me, each in enumerate(lakes):
+            cost = asked(each, lambda at=each, me=me: at.table("t").append(rows("mo", me)))  # type: ignore[misc]
+            if turn:  # the first time of a handle is cold
+                budget = writers - 1 + (2 if turn > 1 or writers == 2 else 4)
+                assert sum(cost.values()) <= budget, "k + 2, but the first time that a handle meets others"
+    assert len(catalog.table("t").history()) == 3 * writers
+    alone = lakes[-1]
+    assert asked(alone, lambda: alone.table("t").append(rows("mo", 0))) == {"get": 1, "put": 1}
+    assert asked(alone, lambda: alone.table("t").append(rows("mo", 0))) == {"put": 1}
+
+
+def test_a_commit_that_looked_first_says_that_it_was_rebased() -> None:
+    mine, theirs = two()
+    for turn in range(3):
+        meanwhile(mine, lambda turn=turn: theirs.append(rows("mo", 10 + turn)))  # type: ignore[misc]
+        assert mine.update("n = 0", {"x": turn}).rebases == 1
+
+
 def test_disjoint_commits_are_rebased_without_the_caller_noticing() -> None:
     mine, theirs = two()
     meanwhile(mine, lambda: theirs.append(rows("mo", 10)), lambda: theirs.update("n = 1", {"x": 1}))

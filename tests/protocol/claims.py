@@ -66,9 +66,12 @@ def resumed(step: Claimer[Setting]) -> Claimer[Setting] | None:
     return step.resumed() if step.outcome is ClaimOutcome.CONTENDED else None
 
 
-def claimer(writer: int, parent: Parent = FIRST, *, tries: int = 4, kind: Any = Claimer) -> Actor:
+def claimer(
+    writer: int, parent: Parent = FIRST, *, tries: int = 4, kind: Any = Claimer, looking: bool = False
+) -> Actor:
     """Claims the number after `parent`, again and again while others are faster."""
-    return Actor(f"writer {writer}", kind.begin(FOLDER, Setting(writer), parent, 20), (resumed,) * tries)
+    begun = kind.begin(FOLDER, Setting(writer), parent, 20, looking=looking)
+    return Actor(f"writer {writer}", begun, (resumed,) * tries)
 
 
 @dataclass(frozen=True)

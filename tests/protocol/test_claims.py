@@ -152,6 +152,7 @@ RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = 
     "two writers": lambda: ([claimer(1), claimer(2)], ONE, 0),
     "three writers": lambda: ([claimer(1), claimer(2), claimer(3)], ONE, 0),
     "two writers and a reader": lambda: ([claimer(1), claimer(2), reader()], ONE, 0),
+    "writers that look first": lambda: ([claimer(n, looking=n < 3) for n in (1, 2, 3)], ONE, 1),
     "lost answers and lost requests": lambda: ([claimer(1), claimer(2)], ONE, 2),
     "the first commit of a table": lambda: ([claimer(1, Parent()), claimer(2, Parent())], {}, 1),
     "a reader beside upkeep": lambda: ([claimer(1, SECOND), reader(), upkeep()], TWO, 0),

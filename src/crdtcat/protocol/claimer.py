@@ -17,7 +17,8 @@ the one that touched the same rows. A claim that is rebased is stamped anew, lat
 rise with numbers.
 
 The first rebase tries the next number at once: with one other writer that is the cheapest. Whoever loses
-again looks ahead, number by number, until one is free.
+again looks ahead, number by number, until one is free. Whoever met others with its last commit looks before
+the first try already: past k others that is k + 2 requests, where trying first would be one or two more.
 
 No clock, no store, no randomness: pauses between tries, and whether the parent was seen recently enough for
 the claim to stand, are the driver's.
@@ -123,9 +124,11 @@ class Claimer(Generic[C]):
     outcome: ClaimOutcome = ClaimOutcome.PENDING
 
     @classmethod
-    def begin(cls, folder: str, change: C, parent: Parent, hlc: int) -> Claimer[C]:
-        """A claim of the number after `parent`."""
-        return cls(folder, change, parent, hlc, *change.sealed(parent, hlc))
+    def begin(
+        cls, folder: str, change: C, parent: Parent, hlc: int, *, looking: bool = False
+    ) -> Claimer[C]:
+        """A claim of the number after `parent`; with `looking`, one that looks before it tries."""
+        return cls(folder, change, parent, hlc, *change.sealed(parent, hlc), looking=looking)
 
     @property
     def number(self) -> int:
@@ -194,7 +197,7 @@ class Claimer(Generic[C]):
             hlc=hlc,
             id=id,
             data=data,
-            looking=rebases > 1,
+            looking=not lost or rebases > 1,
             taken=False,
             unclear=False,
             tries=0,
