@@ -6,16 +6,17 @@ the waiting and the storing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
-from crdtcat.conflicts import Answer, Overlap, WriteSet, overlaps, write_set
-from crdtcat.conflicts.resolve import Policy, settled
+from crdtcat.cold_claims import newest
+from crdtcat.conflicts import Answer, WriteSet, overlaps, write_set
+from crdtcat.conflicts.resolve import Policy
 from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
-from crdtcat.log import Log, State
+from crdtcat.log import Log, State, join
 from crdtcat.modes import ModeSwitched
 from crdtcat.protocol import claim_name
 from crdtcat.protocol.claimer import Parent, Verdict
@@ -33,6 +34,7 @@ class LogChange:
         slot: writer and sequence number.
         policy: what is to be done about conflicts.
         stands: whether it counts as soon as its claim is there.
+        patchable: whether conflicts can be settled by making another change of it.
         decisions: what is known of transactions in the way.
     """
 
@@ -42,6 +44,7 @@ class LogChange:
     slot: Slot
     policy: Policy = field(default_factory=Policy)
     stands: ClassVar[bool] = True
+    patchable: ClassVar[bool] = True
     decisions: dict[int, bool] = field(default_factory=dict)
 
     @property
@@ -53,11 +56,6 @@ class LogChange:
         """The same change by another writer."""
         return replace(self, slot=slot)
 
-    def settled(self, conflicts: Sequence[Overlap]) -> LogChange | None:
-        """The change as the policy says, or `None` where it says to fail."""
-        body = settled(self.body, self.writes[0], conflicts, self.policy)
-        return None if body is None else replace(self, body=body)
-
     def sealed(self, parent: Parent, hlc: int) -> tuple[VersionId, bytes]:
         """The file for the number after `parent`."""
         stamp = {"h": hlc, "w": self.slot.writer, "s": self.slot.seq, "l": self.folder}
@@ -67,8 +65,17 @@ class LogChange:
     @cached_property
     def writes(self) -> tuple[WriteSet, ...]:
         """What it writes."""
-        _, data = self.sealed(Parent(), 1)
-        return (write_set(log_of(self.folder, 1, data), 0),)
+        return (write_set(self._log(Parent(), 1), 0),)
+
+    def log_on(self, seen: Log) -> Log:
+        """What a log becomes with this change, had nobody come between. No request."""
+        parent = newest(seen)
+        last = int(seen.id_fields["hlc"].max()) if len(seen) else 0
+        return join(seen, self._log(parent, last + 1))
+
+    def _log(self, parent: Parent, hlc: int) -> Log:
+        _, data = self.sealed(parent, hlc)
+        return log_of(self.folder, parent.number + 1, data)
 
     def judged(self, number: int, data: bytes) -> Verdict:
         """Somebody else's claim of a number, from its file."""

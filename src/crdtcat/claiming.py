@@ -36,6 +36,8 @@ from crdtcat.modes import ModeSwitched, knows_switch
 from crdtcat.options import Options
 from crdtcat.protocol import Outcome, Publish, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
+from crdtcat.resolving import resolved
+from crdtcat.sides import Sides
 from crdtcat.writing.writer import Slot, advice
 
 if TYPE_CHECKING:
@@ -64,7 +66,11 @@ class Chain:
 
 
 def commit_claim(
-    session: Session, body: Mapping[str, Any], puts: Sequence[Put], seen: Head | None
+    session: Session,
+    body: Mapping[str, Any],
+    puts: Sequence[Put],
+    seen: Head | None,
+    policy: Policy | None = None,
 ) -> tuple[VersionId, int, int]:
     """Commit a version under the next number. Its id, its number, how often it was rebased.
 
@@ -82,8 +88,8 @@ def commit_claim(
     with session.writer.reserved(session.store) as slot:
         parent, known_at = _begin(session, seen)
         beyond = {} if seen is None else _beyond(seen, parent)
-        policy = Policy.of(session.options.on_conflict)
-        change, work = LogChange(session.folder, body, beyond, slot, policy), Committing(session, slot)
+        policy = policy or Policy.of(session.options.on_conflict)
+        change, work = LogChange(session.folder, body, beyond, slot, policy), Committing(session, slot, seen)
         if seen is not None and not knows_switch(session.state.log, seen.log):
             change, parent, known_at = work.from_merge_mode(change, seen)
         return work.run(change, parent, known_at)
@@ -92,8 +98,8 @@ def commit_claim(
 class Committing:
     """One commit, from the first try to the last."""
 
-    def __init__(self, session: Session, slot: Slot) -> None:
-        self.session, self.slot = session, slot
+    def __init__(self, session: Session, slot: Slot, seen: Head | None) -> None:
+        self.session, self.slot, self.seen = session, slot, seen
         self.rebases = 0
         self.created_at = -np.inf
         self.step: Claimer[Any] | None = None
@@ -208,9 +214,12 @@ class Committing:
 
     def _settled(self, change: Any, conflicts: Sequence[Overlap]) -> Any:
         """The change as the policy says, or `CommitConflict`."""
-        patched = change.settled(conflicts)
+        patched = resolved(self.session, change, self.seen, conflicts)
         if patched is None:
-            raise CommitConflict(self._message(conflicts), conflicts=tuple(conflicts), change=change)
+            sides = tuple(Sides(overlap, self.session, change, self.seen) for overlap in conflicts)
+            raise CommitConflict(
+                self._message(conflicts), conflicts=tuple(conflicts), change=change, sides=sides
+            )
         return patched
 
     def _message(self, conflicts: Sequence[Overlap]) -> str:

@@ -34,6 +34,7 @@ what, and what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 __all__ = [
@@ -151,17 +152,37 @@ class CommitConflict(CommitError):
 
     Attributes:
         conflicts: what both touched, one `crdtcat.conflicts.Overlap` for each kind and commit in the way.
-        change: what was to be committed, untouched.
+        change: what was to be committed, untouched; `None` in a copy of the error.
+        sides: for each conflict the rows as they were, as mine left them and as theirs did, read when asked
+            for: see `crdtcat.sides.Sides`. Empty in a copy of the error, which reads nothing.
+        again: commits the same change again, without staging its rows anew: see `retry`.
     """
 
     code = "E301"
 
-    def __init__(self, message: str, conflicts: tuple[Any, ...] = (), change: Any = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        conflicts: tuple[Any, ...] = (),
+        change: Any = None,
+        sides: tuple[Any, ...] = (),
+    ) -> None:
         super().__init__(message)
-        self.message, self.conflicts, self.change = message, conflicts, change
+        self.message, self.conflicts, self.change, self.sides = message, conflicts, change, sides
+        self.again: Callable[[Any], Any] | None = None
 
-    def __reduce__(self) -> tuple[type[CommitConflict], tuple[str, tuple[Any, ...], Any]]:
-        return (type(self), (self.message, self.conflicts, self.change))
+    def retry(self, on_conflict: Any = None) -> Any:
+        """Try the same change again, with other answers to conflicts: the version, or `CommitConflict`.
+
+        Nothing is computed or stored anew. Raises `InvalidArgument` where there is nothing to try: a copy of
+        the error, or a transaction, which is repeated as a whole.
+        """
+        if self.again is None:
+            raise InvalidArgument("this error holds no change that could be tried again: repeat the call")
+        return self.again(on_conflict)
+
+    def __reduce__(self) -> tuple[type[CommitConflict], tuple[str, tuple[Any, ...]]]:
+        return (type(self), (self.message, self.conflicts))
 
 
 class CommitUnknown(CommitError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -49,7 +49,8 @@ class Options(BaseModel):
         jitter: whether it waits a random part of that, so that writers do not meet again.
         lease_seconds: CAS mode: how long a commit waits for a transaction that is in its way and not decided,
             before it decides that it is aborted.
-        on_conflict: CAS mode: "fail", "ours", "theirs", or a map from kinds of conflict to these.
+        on_conflict: CAS mode: "fail", "ours", "theirs", a function that is given both sides, or a map from
+            kinds of conflict to these.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -75,7 +76,7 @@ class Options(BaseModel):
     max_delay: float = Field(default=MAX_DELAY_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
     jitter: bool = True
     lease_seconds: float = Field(default=LEASE_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
-    on_conflict: str | dict[str, str] | None = None
+    on_conflict: Any = None
 
     @model_validator(mode="after")
     def _sizes_rise(self) -> Self:

@@ -21,8 +21,9 @@ from crdtcat.claiming import Chain, commit_claim
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.cold_claims import newest
+from crdtcat.conflicts.resolve import Policy
 from crdtcat.drive import elapsed_clock, run
-from crdtcat.errors import Corrupt, NotFound
+from crdtcat.errors import CommitConflict, Corrupt, NotFound
 from crdtcat.format.refs import deleted_name
 from crdtcat.format.settings import Settings, dropped_name, log_folder
 from crdtcat.head import Head, Snapshot, Version
@@ -255,13 +256,27 @@ class Session:
         while True:
             try:
                 if self.settings.mode == "cas" and writer is None:
-                    id, number, rebases = commit_claim(self, whole, puts, seen)
-                    return replace(version_of(id, operation, whole), number=number, rebases=rebases)
+                    return self._commit_claimed(operation, whole, puts, seen)
                 id = self._commit_merged(whole, puts, seen, writer)
                 return version_of(id, operation, whole)
             except ModeSwitched:  # met before anything was committed, and after the rows were stored
                 puts = ()
                 self.refresh()
+
+    def _commit_claimed(
+        self,
+        operation: str,
+        whole: Mapping[str, Any],
+        puts: Sequence[Put],
+        seen: Head | None,
+        policy: Policy | None = None,
+    ) -> Version:
+        try:
+            id, number, rebases = commit_claim(self, whole, puts, seen, policy)
+        except CommitConflict as error:
+            error.again = lambda answers: self._commit_claimed(operation, whole, (), seen, Policy.of(answers))
+            raise
+        return replace(version_of(id, operation, whole), number=number, rebases=rebases)
 
     def _commit_merged(
         self, whole: Mapping[str, Any], puts: Sequence[Put], seen: Head | None, writer: Writer | None

@@ -72,7 +72,7 @@ def _rule(meaning: str, default: Answer, *others: Answer) -> Rule:
 
 
 RULES: Final[dict[Kind, Rule]] = {
-    Kind.UPDATE_UPDATE: _rule("both set the same cells", _FAIL, _OURS),
+    Kind.UPDATE_UPDATE: _rule("both set the same cells", _FAIL, _OURS, _THEIRS),
     Kind.UPDATE_DELETE: _rule("mine sets cells of rows that theirs deleted", _FAIL, _THEIRS),
     Kind.DELETE_UPDATE: _rule("mine deletes rows that theirs updated", _FAIL, _OURS, _THEIRS),
     Kind.DELETE_DELETE: _rule("both delete the same rows", _BOTH),

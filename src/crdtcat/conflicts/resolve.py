@@ -1,14 +1,14 @@
 """Resolvers: what is to be done about a conflict, and the change as it then is.
 
-A policy is an answer for every kind: `"fail"`, `"ours"`, `"theirs"`, or a map from kinds to these. A kind
-that is not named has its default. An answer that a kind does not allow is refused when the policy is made,
-not when the conflict comes. Patching never changes the caller's change: it makes another. Pure; no data is
-read.
+A policy is an answer for every kind: `"fail"`, `"ours"`, `"theirs"`, a function that decides when one
+comes, or a map from kinds to these. A kind that is not named has its default. An answer that a kind does not
+allow is refused when the policy is made, not when the conflict comes. Patching never changes the caller's
+change: it makes another. Pure; no data is read: what needs values is in `crdtcat.resolving`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,23 +23,30 @@ from crdtcat.format.ops import Ops
 from crdtcat.format.row_ids import KeyedTag, RowIds, Tags
 from crdtcat.intervals import RowSet
 
+Resolver = Callable[[Any], Any]
+"""Given both sides (`crdtcat.sides.Sides`), an answer, or values for the cells that both set."""
+
 
 @dataclass(frozen=True)
 class Policy:
     """What is to be done about each kind; kinds not named have their default."""
 
-    answers: Mapping[Kind, Answer] = field(default_factory=dict)
+    answers: Mapping[Kind, Answer | Resolver] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: object) -> Policy:
-        """A policy from what a caller passes: `None`, one answer, or a map from kinds to answers.
+        """A policy from what a caller passes: `None`, one answer or function, or a map from kinds to these.
 
-        One answer goes for every kind that allows it. Raises `InvalidArgument` naming what is wrong.
+        One answer goes for every kind that allows it, a function for every kind that fails by default and
+        may be answered otherwise. Raises `InvalidArgument` naming what is wrong.
         """
         if given is None:
             return cls()
         if isinstance(given, Policy):
             return given
+        if callable(given) and not isinstance(given, Mapping):
+            open_kinds = (kind for kind in Kind if len(kind.rule.allowed) > 1)
+            return cls({kind: given for kind in open_kinds if kind.rule.default is Answer.FAIL})
         if isinstance(given, str | Answer):
             answer = _answer(given)
             return cls(
@@ -50,10 +57,17 @@ class Policy:
                 }
             )
         if not isinstance(given, Mapping):
-            raise InvalidArgument(f"on_conflict={given!r}: pass 'fail', 'ours', 'theirs', or a map of kinds")
-        return cls({_kind(kind): _allowed(_kind(kind), _answer(answer)) for kind, answer in given.items()})
+            raise InvalidArgument(
+                f"on_conflict={given!r}: pass 'fail', 'ours', 'theirs', a function, or a map of kinds"
+            )
+        return cls(
+            {
+                _kind(kind): answer if callable(answer) else answer_of(_kind(kind), answer)
+                for kind, answer in given.items()
+            }
+        )
 
-    def answer(self, overlap: Overlap) -> Answer:
+    def answer(self, overlap: Overlap) -> Answer | Resolver:
         """What is to be done about one conflict."""
         return self.answers.get(overlap.kind, overlap.kind.rule.default)
 
@@ -73,7 +87,9 @@ def _kind(given: object) -> Kind:
         raise InvalidArgument(f"on_conflict: there is no kind {given!r}; there are {known}") from error
 
 
-def _allowed(kind: Kind, answer: Answer) -> Answer:
+def answer_of(kind: Kind, given: object) -> Answer:
+    """An answer that a kind allows. Raises `InvalidArgument` for any other."""
+    answer = _answer(given)
     if answer not in kind.rule.allowed:
         may = ", ".join(sorted(item.value for item in kind.rule.allowed))
         raise InvalidArgument(f"on_conflict: {kind.value!r} cannot be answered {answer.value!r}, only {may}")
@@ -81,12 +97,12 @@ def _allowed(kind: Kind, answer: Answer) -> Answer:
 
 
 def settled(
-    body: Mapping[str, Any], mine: WriteSet, conflicts: Sequence[Overlap], policy: Policy
+    body: Mapping[str, Any], mine: WriteSet, conflicts: Sequence[tuple[Overlap, Answer]]
 ) -> dict[str, Any] | None:
-    """The body of a version with every conflict settled as the policy says; `None` where one cannot be."""
+    """The body of a version with every conflict settled as it was answered; `None` where one cannot be."""
     ops = mine.ops
-    for overlap in conflicts:
-        patched = _patched(ops, mine, overlap, policy.answer(overlap))
+    for overlap, answer in conflicts:
+        patched = _patched(ops, mine, overlap, answer)
         if patched is None:
             return None
         ops = patched

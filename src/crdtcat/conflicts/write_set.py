@@ -16,6 +16,7 @@ from crdtcat.format.kinds import COPY, ROWS
 from crdtcat.format.ops import ColumnId, DefinitionId, Ops, decode_ops
 from crdtcat.format.row_ids import RowIds, Tags, whole_chunks
 from crdtcat.format.schema_code import StoredField, decode_schema
+from crdtcat.format.sections import Array
 from crdtcat.format.version import OPERATIONS
 from crdtcat.intervals import RowSet
 from crdtcat.log.log import NONE, Log
@@ -36,15 +37,18 @@ class Numbering:
             self.tags.append(tag)
         return number
 
-    def rows(self, ids: RowIds) -> RowSet:
-        """Row ids as a set of intervals by tag number. O(tags) in Python, intervals in arrays."""
+    def groups(self, ids: RowIds) -> Array:
+        """Per interval of some row ids, the number of its tag. O(tags) in Python, intervals in arrays."""
         tags = ids.tags
         plain = zip(tags.versions.view("V36").tolist(), tags.ordinals.tolist(), strict=True)
         numbers = [self._of((bytes(version), int(ordinal))) for version, ordinal in plain]
         numbers += [self._of((tag.key, tag.hash, tag.ordinal)) for tag in tags.keyed]
-        return RowSet(
-            np.array(numbers, np.int64)[ids.tag], ids.start.astype(np.int64), ids.stop.astype(np.int64)
-        )
+        found: Array = np.array(numbers, np.int64)[ids.tag]
+        return found
+
+    def rows(self, ids: RowIds) -> RowSet:
+        """Row ids as a set of intervals by tag number."""
+        return RowSet(self.groups(ids), ids.start.astype(np.int64), ids.stop.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

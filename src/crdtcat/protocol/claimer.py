@@ -124,9 +124,7 @@ class Claimer(Generic[C]):
     outcome: ClaimOutcome = ClaimOutcome.PENDING
 
     @classmethod
-    def begin(
-        cls, folder: str, change: C, parent: Parent, hlc: int, *, looking: bool = False
-    ) -> Claimer[C]:
+    def begin(cls, folder: str, change: C, parent: Parent, hlc: int, *, looking: bool = False) -> Claimer[C]:
         """A claim of the number after `parent`; with `looking`, one that looks before it tries."""
         return cls(folder, change, parent, hlc, *change.sealed(parent, hlc), looking=looking)
 

@@ -26,7 +26,7 @@ from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide
 from crdtcat.errors import CommitContended, CommitUnknown, StoreError, StoreUnavailable
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
-from crdtcat.head import Version
+from crdtcat.head import Head, Version
 from crdtcat.log import Log, select
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.join import join_all
@@ -58,14 +58,11 @@ class TransactionChange(LogChange):
     after: list[Log] = field(default_factory=list)
 
     stands: ClassVar[bool] = False  # not before it is decided
+    patchable: ClassVar[bool] = False  # it fails as a whole
 
     def under(self, slot: Slot) -> TransactionChange:  # noqa: ARG002 (a void claim is read by nobody)
         """The same: a transaction has one writer."""
         return self
-
-    def settled(self, conflicts: Sequence[Overlap]) -> LogChange | None:  # noqa: ARG002
-        """A transaction fails as a whole."""
-        return None
 
     def parts(self, parent: Parent, hlc: int) -> list[StagedVersion]:
         """Its versions, stamped to follow `parent`."""
@@ -104,11 +101,14 @@ class TransactionChange(LogChange):
     @cached_property
     def writes(self) -> tuple[WriteSet, ...]:
         """What each of its versions writes."""
-        builder = LogBuilder(self.folder)
-        for item in self.parts(Parent(), 1):
-            builder.add(item.id, decode_version(item.data, str(item.id))[1], str(item.id))
-        log = builder.build()
+        log = self._log(Parent(), 1)
         return tuple(write_set(log, index) for index in range(len(log)))
+
+    def _log(self, parent: Parent, hlc: int) -> Log:
+        builder = LogBuilder(self.folder)
+        for item in self.parts(parent, hlc):
+            builder.add(item.id, decode_version(item.data, str(item.id))[1], str(item.id))
+        return builder.build()
 
 
 def commit_cas(sessions: Sequence[StagedSession], *, serializable: bool) -> list[tuple[Version, ...]]:
@@ -138,7 +138,9 @@ def commit_cas(sessions: Sequence[StagedSession], *, serializable: bool) -> list
             )  # fmt: skip
             parent, chain = newest(session.pinned), session.base.chain
             known_at = chain.known_at if chain.parent == parent else -np.inf
-            done[session.folder] = Committing(session.base, slot)
+            done[session.folder] = Committing(
+                session.base, slot, Head(session.table, session.pinned, session.settings)
+            )
             done[session.folder].run(change, parent, known_at)
     except BaseException as error:
         with suppress(StoreError):  # then the lease will do it

@@ -13,17 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.read import FooterCache
 from crdtcat.errors import InvalidArgument
-from crdtcat.format.kinds import OVERLAY
 from crdtcat.format.ops import Ops
-from crdtcat.format.row_ids import RowIds, joined_row_ids, split_row_ids
-from crdtcat.format.row_ops import Overlay, RowOps
+from crdtcat.format.row_ids import RowIds, joined_row_ids
+from crdtcat.format.row_ops import RowOps
 from crdtcat.head import Head, Version
 from crdtcat.head.naming import row_ids
 from crdtcat.intervals.runs import Integers
-from crdtcat.protocol import Put
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.located import all_rows_of, located, rows_between
 from crdtcat.scan.plan import Plan, make_plan
@@ -31,9 +28,9 @@ from crdtcat.scan.shown import as_shown
 from crdtcat.session import Session
 from crdtcat.verbs.rows import check_commit, removals
 from crdtcat.verbs.values import given_values
-from crdtcat.writing.fit import Fit, fit_some
+from crdtcat.writing.fit import fit_some
 from crdtcat.writing.incoming import Incoming
-from crdtcat.writing.stage import Stager
+from crdtcat.writing.overlays import stage_overlay
 
 Found = tuple[Integers, Integers]
 """Rows as entries and offsets in them."""
@@ -137,23 +134,6 @@ def _overlaid(
     return session.commit(
         "update", body={**body, "x": ops.encode()}, puts=puts, metadata=metadata, key=key, seen=head
     )
-
-
-def stage_overlay(
-    session: Session, fitted: Fit, changed: pa.Table, rows: RowIds
-) -> tuple[dict[str, Any], list[Put], tuple[Overlay, ...]]:
-    """New values as chunks, and what lies over which rows. Rows and values are in the same order."""
-
-    def put(full: Put) -> None:
-        session.store.put(full.name, full.data)
-
-    stager = Stager(fitted, parse_partitioning(()), session.options, time_column=None, put=put)
-    stager.add(changed)
-    body = stager.finish()
-    counts = body.get("n") or []
-    body["b"] = [OVERLAY] * len(counts) or None
-    parts = split_row_ids(rows, counts)
-    return body, stager.puts, tuple(Overlay(ordinal, part) for ordinal, part in enumerate(parts))
 
 
 def _matching(session: Session, plan: Plan) -> list[Found]:

@@ -1,0 +1,143 @@
+"""Both sides of a conflict, row by row: what was there, what mine wrote, what theirs wrote.
+
+Conflicts are found from row ids, without data. Values are read only when somebody asks for them: a resolver,
+or whoever handles the error. Mine is read from its own staged rows, as if it had been committed on what its
+author saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.cached import cached_property
+from crdtcat.changes import LogChange
+from crdtcat.chunks.read import FooterCache
+from crdtcat.clock import VersionId
+from crdtcat.conflicts import Kind, Overlap
+from crdtcat.conflicts.resolve import row_ids
+from crdtcat.conflicts.write_set import Numbering
+from crdtcat.format.row_ids import RowIds
+from crdtcat.head import Head
+from crdtcat.intervals.runs import Integers, expand
+from crdtcat.log import select
+from crdtcat.scan.changed import ChangedEntries
+from crdtcat.scan.chunk_reader import ChunkReader
+from crdtcat.scan.plan import make_plan
+from crdtcat.scan.shown import as_shown
+
+if TYPE_CHECKING:
+    from crdtcat.session import Session
+
+_MINE_SETS: Final = frozenset({Kind.UPDATE_UPDATE, Kind.UPDATE_DELETE, Kind.UPDATE_OVERWRITE})
+_THEIRS_SETS: Final = frozenset({Kind.UPDATE_UPDATE, Kind.DELETE_UPDATE, Kind.OVERWRITE_UPDATE})
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The rows that mine and theirs both touched, as each has them. Values are read when asked for.
+
+    The tables have the same rows in the same order, and the columns that both touched, or all of them.
+
+    Attributes:
+        overlap: what was found: kind, rows, columns, partitions, properties, and whose commit.
+        session: reads them.
+        change: mine.
+        seen: what mine was made from.
+    """
+
+    overlap: Overlap
+    session: Session
+    change: LogChange
+    seen: Head | None
+
+    @property
+    def kind(self) -> str:
+        """What both did."""
+        return self.overlap.kind.value
+
+    @property
+    def theirs_id(self) -> VersionId:
+        """The version that is in the way."""
+        return self.overlap.theirs
+
+    def __str__(self) -> str:
+        return str(self.overlap)
+
+    @cached_property
+    def rows(self) -> RowIds:
+        """The rows, by id."""
+        return row_ids(self.overlap.rows, Numbering(self.overlap.tags))
+
+    @cached_property
+    def base(self) -> pa.Table | None:
+        """The rows as they were when mine read them; `None` for a conflict that is not about rows."""
+        return self._values(self.seen)
+
+    @cached_property
+    def mine(self) -> pa.Table | None:
+        """The rows as mine would leave them; `None` if it deletes them, or sets none."""
+        return self._values(self.mine_head) if self.overlap.kind in _MINE_SETS else None
+
+    @cached_property
+    def theirs(self) -> pa.Table | None:
+        """The rows as theirs left them; `None` if it deleted them. Costs a refresh if it was not read yet."""
+        if self.overlap.kind not in _THEIRS_SETS:
+            return None
+        if self.session.state.log.index_of(self.overlap.theirs) < 0:
+            self.session.refresh()
+        log = self.session.state.log
+        until = log.ids <= np.array([self.overlap.theirs.to_bytes()], log.ids.dtype)[0]
+        return self._values(Head(self.session.table, select(log, until), self.session.settings))
+
+    @cached_property
+    def mine_head(self) -> Head | None:
+        """The table as mine would leave it, had nobody come between."""
+        return None if self.seen is None else head_with(self.session, self.change, self.seen)
+
+    def _values(self, head: Head | None) -> pa.Table | None:
+        if head is None or not self.overlap.rows.total:
+            return None
+        names = [name for name in self.overlap.columns if name in head.schema.names]
+        return cells(self.session, head, self.rows, names or list(head.schema.names))
+
+
+def head_with(session: Session, change: LogChange, seen: Head) -> Head:
+    """What a head becomes with a change that was not committed. No request."""
+    return Head(session.table, change.log_on(seen.log), session.settings)
+
+
+def cells(session: Session, head: Head, rows: RowIds, names: list[str]) -> pa.Table:
+    """Columns of some rows of a head, in the order of the rows. Reads the chunks they are in."""
+    plan = make_plan(head, names, None)
+    reader = ChunkReader(plan, session.store, FooterCache(), verify=session.options.verify)
+    entries = ChangedEntries(plan, reader)
+    entry, place = _places(head, rows)
+    parts, order = [], []
+    for each in np.unique(entry).tolist():
+        mine = np.flatnonzero(entry == each)
+        parts.append(entries.read(each, plan.columns).take(pa.array(place[mine])))
+        order.append(mine)
+    if not parts:
+        return plan.schema.empty_table()
+    stored = pa.concat_tables(parts).take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
+    return as_shown(plan.columns, stored.combine_chunks(), plan.schema)
+
+
+def _places(head: Head, rows: RowIds) -> tuple[Integers, Integers]:
+    """Where each row is read from: its entry and the place there. Rows that the head lacks are left out."""
+    birth, start, stop = head.rows.tags.rows(rows)
+    owner, along = expand(stop - start)
+    wanted, offset = birth[owner], start[owner] + along
+    pieces = head.rows.pieces
+    order = np.lexsort((pieces.start, pieces.birth))
+    pieces = pieces.take(order)
+    at = np.searchsorted(pieces.birth << 32 | pieces.start, wanted << 32 | offset, side="right") - 1
+    known = at >= 0
+    at, wanted, offset = at[known], wanted[known], offset[known]
+    inside = (pieces.birth[at] == wanted) & (offset < pieces.stop[at])
+    at, offset = at[inside], offset[inside]
+    return pieces.entry[at], pieces.at[at] + offset - pieces.start[at]

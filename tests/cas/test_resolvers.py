@@ -1,0 +1,223 @@
+"""What is done about conflicts with the rows at hand: both sides on the error, functions, another try."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crdtcat import Catalog
+from crdtcat.errors import CommitConflict, InvalidArgument
+from crdtcat.sides import Sides
+from crdtcat.table import Table
+from tests.bounds import bounded
+from tests.cas.scenes import SCHEMA, lake, meanwhile, rows, two, values
+from tests.cost.places import asked
+
+
+def conflict(mine: Table, theirs: Table) -> CommitConflict:
+    """Rows 0 to 2 of mine, 2 to 4 of theirs: they meet in row 2."""
+    meanwhile(mine, lambda: theirs.update("n >= 2 and n <= 4", {"x": 7}))
+    with pytest.raises(CommitConflict) as caught:
+        mine.update("n <= 2", {"x": pc.add(pc.field("n"), 100)})
+    return caught.value
+
+
+def test_the_error_has_both_sides_of_the_rows_in_conflict() -> None:
+    mine, theirs = two()
+    error = conflict(mine, theirs)
+    (sides,) = error.sides
+    assert (sides.kind, sides.theirs_id) == ("update-update", theirs.history()[-1].id)
+    assert sides.base.to_pydict() == {"x": [0]}
+    assert sides.mine.to_pydict() == {"x": [102]}
+    assert sides.theirs.to_pydict() == {"x": [7]}
+    assert "update-update" in str(sides)
+
+
+def test_values_are_read_when_asked_for() -> None:
+    catalog, url = lake(inline_bytes=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", *range(9)))
+    other = Catalog(url, upkeep=False).table("t")
+    error = conflict(table, other)
+    assert asked(catalog, lambda: error.sides[0].kind) == {}
+    assert asked(catalog, lambda: error.sides[0].mine)["get"] >= 1
+    assert asked(catalog, lambda: error.sides[0].mine) == {}
+
+
+def test_a_deleted_row_has_no_side() -> None:
+    mine, theirs = two()
+    meanwhile(mine, lambda: theirs.delete("n = 1"))
+    with pytest.raises(CommitConflict) as caught:
+        mine.update("n <= 2", {"x": 5})
+    (sides,) = caught.value.sides
+    assert sides.base.to_pydict() == {"day": ["mo"], "n": [1], "x": [0]}
+    assert sides.mine.to_pydict() == {"day": ["mo"], "n": [1], "x": [5]}
+    assert sides.theirs is None
+    meanwhile(mine, lambda: theirs.update("n = 2", {"x": 1}))
+    with pytest.raises(CommitConflict) as caught:
+        mine.delete("n = 2")
+    (sides,) = caught.value.sides
+    assert sides.mine is None
+    assert sides.theirs.to_pydict()["x"] == [1]
+
+
+def test_sides_of_compacted_rows() -> None:
+    mine, theirs = two(partitioned=False)
+    theirs.update("n = 4", {"x": 1})
+    theirs.compact()
+    meanwhile(mine, lambda: theirs.update("n >= 4 and n <= 5", {"x": 2}))
+    with pytest.raises(CommitConflict) as caught:
+        mine.update("n >= 4", {"x": 3})
+    (sides,) = caught.value.sides
+    assert sides.base.to_pydict() == {"x": [1, 0]}
+    assert sides.theirs.to_pydict() == {"x": [2, 2]}
+
+
+def test_sides_of_a_transaction() -> None:
+    mine, theirs = two()
+    catalog = Catalog(mine._session.store, upkeep=False)
+    transaction = catalog.transaction()
+    transaction.update("t", "n = 1", {"x": 3})
+    theirs.update("n = 1", {"x": 4})
+    with pytest.raises(CommitConflict) as caught:
+        transaction.commit()
+    (sides,) = caught.value.sides
+    found = (sides.base, sides.mine, sides.theirs)
+    assert [table.to_pydict() for table in found] == [{"x": [0]}, {"x": [3]}, {"x": [4]}]
+    with pytest.raises(InvalidArgument, match="repeat"):
+        caught.value.retry("ours")
+
+
+def test_the_change_is_kept_for_another_try() -> None:
+    mine, theirs = two(inline_bytes=0)
+    error = conflict(mine, theirs)
+    with pytest.raises(CommitConflict) as caught:
+        error.retry({"property-property": "ours"})
+    before = mine._session.store.requests.snapshot()
+    version = caught.value.retry("ours")
+    assert (version.number, version.operation) == (3, "update")
+    assert mine._session.store.requests.since(before).put == 2, (
+        "two tries of the claim; no row is stored again"
+    )
+    assert values(mine)[:5] == [(0, 100), (1, 101), (2, 102), (3, 7), (4, 7)]
+    copy = pickle.loads(pickle.dumps(error))
+    assert copy.sides == ()
+    with pytest.raises(InvalidArgument, match="repeat the call"):
+        copy.retry()
+
+
+@pytest.mark.parametrize("inline", [0, 4096])
+def test_theirs_keeps_their_cells_and_all_others_of_mine(inline: int) -> None:
+    mine, theirs = two(on_conflict={"update-update": "theirs"}, inline_bytes=inline)
+    meanwhile(mine, lambda: theirs.update("n >= 2 and n <= 4", {"x": 7}))
+    version = mine.update("n <= 2", {"x": pc.add(pc.field("n"), 100), "day": "su"})
+    assert (version.number, version.rebases) == (3, 1)
+    assert values(theirs)[:5] == [(0, 100), (1, 101), (2, 7), (3, 7), (4, 7)]
+    assert theirs.read(["day"], "n <= 2")["day"].to_pylist() == ["su"] * 3, (
+        "the cells of row 2 they did not set"
+    )
+
+
+def test_a_function_is_given_both_sides_and_answers_with_values() -> None:
+    def added(sides: Sides) -> Any:
+        assert sides.mine is not None
+        assert sides.theirs is not None
+        assert sides.base is not None
+        change = pc.subtract(sides.mine["x"], sides.base["x"])
+        return pa.table({"x": pc.add(sides.theirs["x"], change)})
+
+    mine, theirs = two(on_conflict={"update-update": added})
+    for turn in range(3):
+        meanwhile(mine, lambda: theirs.update("n >= 1", {"x": pc.add(pc.field("x"), 10)}))
+        mine.update("n <= 2", {"x": pc.add(pc.field("x"), 1)})
+        assert values(theirs)[:4] == [
+            (0, turn + 1),
+            (1, 11 * (turn + 1)),
+            (2, 11 * (turn + 1)),
+            (3, 10 * (turn + 1)),
+        ], "both counts are in"
+
+
+def test_a_function_may_answer_with_a_word_for_every_kind() -> None:
+    seen: list[str] = []
+
+    def answer(sides: Sides) -> str:
+        seen.append(sides.kind)
+        return {"update-update": "ours", "update-delete": "theirs"}.get(sides.kind, "fail")
+
+    mine, theirs = two(on_conflict=answer)
+    meanwhile(mine, lambda: theirs.update("n = 0", {"x": 1}), lambda: theirs.delete("n = 1"))
+    mine.update("n <= 2", {"x": 5})
+    assert values(mine)[:2] == [(0, 5), (2, 5)]
+    meanwhile(mine, lambda: theirs.update("n = 0", {"x": 6}))
+    with pytest.raises(CommitConflict):
+        mine.delete("n = 0")
+    assert seen == ["update-update", "update-delete", "delete-update"]
+
+
+def test_wrong_answers_are_refused_and_nothing_is_committed() -> None:
+    for answer, match in (
+        (lambda _: "perhaps", "none of"),
+        (lambda _: "both", "cannot be answered"),
+        (lambda _: pa.table({"x": [1, 2]}), "2 rows"),
+        (lambda _: pa.table({"n": [1]}), "rows of"),
+    ):
+        mine, theirs = two(on_conflict={"update-update": answer})
+        meanwhile(mine, lambda theirs=theirs: theirs.update("n = 0", {"x": 1}))  # type: ignore[misc]
+        with pytest.raises(InvalidArgument, match=match):
+            mine.update("n = 0", {"x": 5})
+        assert values(theirs)[0] == (0, 1)
+    mine, theirs = two(on_conflict=lambda _: pa.table({"x": [1]}))
+    meanwhile(mine, lambda: theirs.update("n = 0", {"x": 1}))
+    with pytest.raises(InvalidArgument, match="cells that both set"):
+        mine.delete("n = 0")
+
+
+def test_what_cannot_be_patched_fails_as_it_is() -> None:
+    """A `write` that changes cells and adds rows at once is not taken apart."""
+    mine, theirs = two(on_conflict={"update-update": "theirs"}, partitioned=False)
+    data = mine.read().to_pylist()
+    data[0]["x"] = 5
+    data.insert(4, {"day": "tu", "n": 99, "x": 0})
+    meanwhile(mine, lambda: theirs.update("n = 0", {"x": 1}))
+    with pytest.raises(CommitConflict) as caught:
+        mine.write(data, on=["n"])
+    assert values(theirs)[0] == (0, 1)
+    caught.value.retry("ours")
+    assert values(theirs)[0] == (0, 5)
+    assert values(theirs)[-1] == (99, 0)
+
+
+CELL = st.dictionaries(st.sampled_from(["x", "day"]), st.integers(1, 9), min_size=1)
+CELLS = st.dictionaries(st.integers(0, 8), CELL, max_size=9)
+
+
+@given(st.lists(CELLS, min_size=1, max_size=3), st.sets(st.integers(0, 8), min_size=1), st.booleans())
+@settings(max_examples=bounded(400, 20), deadline=None)
+def test_theirs_and_ours_are_what_a_model_says(others: list[Any], chosen: set[int], both: bool) -> None:
+    """Every cell is what the last one set who may: mine where nobody else did, or where mine prevails."""
+    for answer in ("ours", "theirs"):
+        mine, theirs = two(partitioned=False, on_conflict={"update-update": answer})
+        model = {n: {"x": 0, "day": "motuwe"[n // 3 * 2 : n // 3 * 2 + 2]} for n in range(9)}
+        actions, touched = [], set()
+        for cells in others:
+            for n, new in cells.items():
+                new = {name: value if name == "x" else f"d{value}" for name, value in new.items()}  # noqa: PLW2901
+                actions.append(partial(theirs.update, f"n = {n}", new))
+                model[n].update(new)
+                touched |= {(n, name) for name in new}
+        mine_sets = {"x": 50, "day": "me"} if both else {"x": 50}
+        for n in chosen:
+            kept = {name for name in mine_sets if answer == "ours" or (n, name) not in touched}
+            model[n].update({name: mine_sets[name] for name in kept})
+        meanwhile(mine, *actions)
+        mine.update(f"n in ({', '.join(map(str, sorted(chosen)))})", mine_sets)
+        found = {row["n"]: {"x": row["x"], "day": row["day"]} for row in theirs.read().to_pylist()}
+        assert found == model
