@@ -36,6 +36,7 @@ class LogChange:
         stands: whether it counts as soon as its claim is there.
         patchable: whether conflicts can be settled by making another change of it.
         decisions: what is known of transactions in the way.
+        keys: the columns of the table's key.
     """
 
     folder: str
@@ -46,6 +47,7 @@ class LogChange:
     stands: ClassVar[bool] = True
     patchable: ClassVar[bool] = True
     decisions: dict[int, bool] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
 
     @property
     def key(self) -> str | None:
@@ -65,7 +67,7 @@ class LogChange:
     @cached_property
     def writes(self) -> tuple[WriteSet, ...]:
         """What it writes."""
-        return (write_set(self._log(Parent(), 1), 0),)
+        return (write_set(self._log(Parent(), 1), 0, self.keys),)
 
     def log_on(self, seen: Log) -> Log:
         """What a log becomes with this change, had nobody come between. No request."""
@@ -85,7 +87,7 @@ class LogChange:
         """The same, for a version that is in a log. Raises `ModeSwitched` for one that switches the mode."""
         if log.operation[index] in (TO_CAS, TO_MERGE):
             raise ModeSwitched
-        theirs = write_set(log, index)
+        theirs = write_set(log, index, self.keys)
         found = (item for mine in self.writes for item in overlaps(mine, theirs))
         return Verdict(
             theirs.id, tuple(item for item in found if self.policy.answer(item) is not Answer.BOTH)

@@ -89,7 +89,10 @@ def commit_claim(
         parent, known_at = _begin(session, seen)
         beyond = {} if seen is None else _beyond(seen, parent)
         policy = policy or Policy.of(session.options.on_conflict)
-        change, work = LogChange(session.folder, body, beyond, slot, policy), Committing(session, slot, seen)
+        change, work = (
+            LogChange(session.folder, body, beyond, slot, policy, keys=session.settings.key),
+            Committing(session, slot, seen),
+        )
         if seen is not None and not knows_switch(session.state.log, seen.log):
             change, parent, known_at = work.from_merge_mode(change, seen)
         return work.run(change, parent, known_at)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from crdtcat.clock import VersionId
 from crdtcat.conflicts.kinds import Kind
@@ -71,7 +72,8 @@ class Overlap:
 
 def overlaps(mine: WriteSet, theirs: WriteSet) -> list[Overlap]:
     """Every conflict between a commit and one that came before it, in the order of `Kind`."""
-    found = [*_rows(mine, theirs), *_scopes(mine, theirs), *_columns(mine, theirs), *_others(mine, theirs)]
+    parts = (_rows, _scopes, _keys, _columns, _others)
+    found = [overlap for part in parts for overlap in part(mine, theirs)]
     order = list(Kind)
     return sorted(found, key=lambda overlap: order.index(overlap.kind))
 
@@ -142,8 +144,9 @@ def _scopes(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
             yield Overlap(Kind.OVERWRITE_APPEND, theirs.id, theirs.number, tags=tags, partitions=common)
     elif theirs.ops.is_overwrite:
         common = _within(mine.added, theirs.ops.scope)
-        if common:
-            yield Overlap(Kind.APPEND_OVERWRITE, theirs.id, theirs.number, partitions=common)
+        if common:  # an update of a keyed table adds rows too, of the cells that it sets
+            kind = Kind.UPDATE_OVERWRITE if mine.operation == "update" else Kind.APPEND_OVERWRITE
+            yield Overlap(kind, theirs.id, theirs.number, partitions=common)
 
 
 def _common_scope(mine: frozenset[bytes] | None, theirs: frozenset[bytes] | None) -> tuple[bytes | None, ...]:
@@ -156,6 +159,35 @@ def _common_scope(mine: frozenset[bytes] | None, theirs: frozenset[bytes] | None
 def _within(added: frozenset[bytes | None], scope: frozenset[bytes] | None) -> tuple[bytes | None, ...]:
     inside = added if scope is EVERYTHING else added & scope
     return tuple(sorted(inside, key=lambda values: values or b""))
+
+
+def _keys(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
+    """Keys of keyed tables; overwrites are compared by scope."""
+    if mine.ops.is_overwrite or theirs.ops.is_overwrite:
+        return
+    found: dict[Kind, dict[str, None]] = {}
+    columns: set[ColumnId] = set()
+    for ours in mine.keys:
+        for other in theirs.keys:
+            both = ours.columns & other.columns
+            if not ours.gone and not other.gone and not both:
+                continue  # different columns of one row, or two insertions of nothing but the key
+            common = ours.common(other)
+            if common:
+                kind = _KEY_KINDS[ours.gone, other.gone]
+                found.setdefault(kind, {}).update(dict.fromkeys(common))
+                columns |= both
+    for kind, keys in found.items():
+        names = tuple(sorted(column.name for column in columns)) if kind is Kind.UPSERT_UPSERT else ()
+        yield Overlap(kind, theirs.id, theirs.number, columns=names, keys=tuple(keys))
+
+
+_KEY_KINDS: Final = {
+    (False, False): Kind.UPSERT_UPSERT,
+    (False, True): Kind.UPSERT_DELETE,
+    (True, False): Kind.DELETE_UPSERT,
+    (True, True): Kind.DELETE_DELETE,
+}
 
 
 def _columns(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:

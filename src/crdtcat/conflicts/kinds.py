@@ -56,6 +56,9 @@ class Kind(Enum):
     WRITE_DROP = "write-drop"
     DROP_WRITE = "drop-write"
     PROPERTY_PROPERTY = "property-property"
+    UPSERT_UPSERT = "upsert-upsert"
+    UPSERT_DELETE = "upsert-delete"
+    DELETE_UPSERT = "delete-upsert"
     READ_WRITE = "read-write"
 
     @property
@@ -87,5 +90,8 @@ RULES: Final[dict[Kind, Rule]] = {
     Kind.WRITE_DROP: _rule("mine writes to a column that theirs dropped", _FAIL, _OURS),
     Kind.DROP_WRITE: _rule("mine drops a column that theirs wrote to", _FAIL, _OURS, _THEIRS),
     Kind.PROPERTY_PROPERTY: _rule("both set the same property", _FAIL, _OURS, _THEIRS),
+    Kind.UPSERT_UPSERT: _rule("both set the same cells of the same keys", _FAIL, _OURS),
+    Kind.UPSERT_DELETE: _rule("mine upserts keys that theirs deleted", _FAIL, _OURS),
+    Kind.DELETE_UPSERT: _rule("mine deletes keys that theirs upserted", _FAIL, _OURS),
     Kind.READ_WRITE: _rule("theirs changed what mine had read (serializable isolation)", _FAIL),
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crdtcat.clock import VersionId
+from crdtcat.conflicts.keys import KeyPart, key_parts
 from crdtcat.format.kinds import COPY, ROWS
 from crdtcat.format.ops import ColumnId, DefinitionId, Ops, decode_ops
 from crdtcat.format.row_ids import RowIds, Tags, whole_chunks
@@ -77,6 +78,7 @@ class WriteSet:
         names: display names it defines.
         uses: columns that it stores values for.
         definitions: the definitions it makes, by column.
+        keys: in a keyed table, the keys it writes.
     """
 
     id: VersionId
@@ -92,10 +94,11 @@ class WriteSet:
     names: frozenset[str]
     uses: frozenset[ColumnId]
     definitions: tuple[tuple[ColumnId, DefinitionId], ...]
+    keys: tuple[KeyPart, ...] = ()
 
 
-def write_set(log: Log, index: int) -> WriteSet:
-    """What the version at one index of a log writes. O(its chunks and ops)."""
+def write_set(log: Log, index: int, key: tuple[str, ...] = ()) -> WriteSet:
+    """What the version at one index of a log writes. O(its chunks and ops); with a key, its inlined rows."""
     id = log.id_at(index)
     blob = log.ops[index].as_py()
     ops = Ops() if blob is None else decode_ops(blob, id, str(id))
@@ -124,6 +127,7 @@ def write_set(log: Log, index: int) -> WriteSet:
         names=frozenset(item.name for item in ops.definitions),
         uses=frozenset(column for each in fields.values() for column in _columns(each)),
         definitions=tuple((item.column, DefinitionId(id, at)) for at, item in enumerate(ops.definitions)),
+        keys=tuple(key_parts(log, index, key)) if key else (),
     )
 
 

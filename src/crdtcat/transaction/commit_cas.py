@@ -102,7 +102,7 @@ class TransactionChange(LogChange):
     def writes(self) -> tuple[WriteSet, ...]:
         """What each of its versions writes."""
         log = self._log(Parent(), 1)
-        return tuple(write_set(log, index) for index in range(len(log)))
+        return tuple(write_set(log, index, self.keys) for index in range(len(log)))
 
     def _log(self, parent: Parent, hlc: int) -> Log:
         builder = LogBuilder(self.folder)
@@ -132,7 +132,7 @@ def commit_cas(sessions: Sequence[StagedSession], *, serializable: bool) -> list
         for session in sorted(sessions, key=lambda session: session.folder):
             session.base.require_not_dropped()
             change = TransactionChange(
-                session.folder, {}, {}, slot, Policy.of(options.on_conflict),
+                session.folder, {}, {}, slot, Policy.of(options.on_conflict), keys=session.settings.key,
                 staged=tuple(session.staged), folders=folders, session=session,
                 reads=tuple(session.reads) if serializable else (),
             )  # fmt: skip

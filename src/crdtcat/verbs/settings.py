@@ -33,8 +33,6 @@ def new_settings(
     """The settings of a table that is to be created. Raises `UserError` for what is not allowed."""
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r}: a table is in one of {', '.join(map(repr, MODES))}")
-    if key and mode != "merge":
-        raise InvalidArgument(f"a table with a key is in mode 'merge': {mode!r} knows no keys yet")
     return _settings(schema, partition_by, time_column, key).model_copy(update={"mode": mode})
 
 

@@ -1,0 +1,215 @@
+"""Keyed tables in CAS mode: writers who touch the same keys are told which; all others pass each other."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crdtcat import Catalog
+from crdtcat.conflicts import Kind
+from crdtcat.errors import CommitConflict
+from crdtcat.table import Table
+from tests.bounds import bounded
+from tests.cas.scenes import lake, meanwhile
+from tests.cost.places import asked
+
+SCHEMA = pa.schema([("place", pa.string()), ("n", pa.int64()), ("x", pa.int32()), ("y", pa.int32())])
+
+
+def row(n: int, x: int | None = 0, y: int | None = 0, place: str = "here") -> dict[str, Any]:
+    return {"place": place, "n": n, "x": x, "y": y}
+
+
+def two(**options: Any) -> tuple[Table, Table]:
+    """Mine and theirs, on a table with keys 0 to 5."""
+    catalog, url = lake(**options)
+    mine = catalog.create_table("t", SCHEMA, mode="cas", key=["place", "n"])
+    mine.upsert([row(n) for n in range(6)])
+    return mine, Catalog(url, upkeep=False, **options).table("t")
+
+
+def cells(table: Table) -> dict[int, tuple[int, int]]:
+    return {item["n"]: (item["x"], item["y"]) for item in table.read().to_pylist()}
+
+
+def some(*numbers: int, **columns: int) -> list[dict[str, Any]]:
+    return [{"place": "here", "n": n, **columns} for n in numbers]
+
+
+def keys(*numbers: int) -> list[tuple[str, int]]:
+    return [("here", n) for n in numbers]
+
+
+VERBS: dict[str, Any] = {
+    "upsert": lambda table: table.upsert(some(1, 9, x=1)),
+    "upsert another column": lambda table: table.upsert(some(1, 9, y=1)),
+    "upsert other keys": lambda table: table.upsert(some(2, 8, x=1)),
+    "delete": lambda table: table.delete(keys=keys(1, 7)),
+    "update": lambda table: table.update("n = 1", {"x": 2}),
+    "delete where": lambda table: table.delete("n = 1"),
+    "overwrite": lambda table: table.overwrite([row(1)]),
+    "write": lambda table: table.write([row(0), row(1, 5), *(row(n) for n in range(2, 6))]),
+}
+SETS = ("upsert", "update", "write")
+UPSERTS = (*SETS, "upsert another column")
+GONE = ("delete", "delete where")
+MATRIX: dict[tuple[str, str], str] = {
+    **{(mine, theirs): "upsert-upsert" for mine in SETS for theirs in SETS},
+    **{(verb, verb): "upsert-upsert" for verb in ("upsert another column", "upsert other keys")},
+    **{(mine, theirs): "upsert-delete" for mine in UPSERTS for theirs in GONE},
+    **{(mine, theirs): "delete-upsert" for mine in GONE for theirs in UPSERTS},
+    **{("overwrite", theirs): "overwrite-append" for theirs in (*UPSERTS, "upsert other keys")},
+    ("overwrite", "overwrite"): "overwrite-overwrite",
+    ("update", "overwrite"): "update-overwrite",
+}
+
+
+@pytest.mark.parametrize("theirs", VERBS)
+@pytest.mark.parametrize("mine", VERBS)
+def test_every_pair_of_verbs(mine: str, theirs: str) -> None:
+    here, there = two()
+    meanwhile(here, lambda: VERBS[theirs](there))
+    expected = MATRIX.get((mine, theirs))
+    if expected is None:
+        assert VERBS[mine](here).number == 3
+        return
+    with pytest.raises(CommitConflict) as caught:
+        VERBS[mine](here)
+    assert [item.kind.value for item in caught.value.conflicts] == [expected]
+    assert len(here.history()) == 2, "nothing was committed"
+    if Kind(expected) in (Kind.UPSERT_UPSERT, Kind.UPSERT_DELETE, Kind.DELETE_UPSERT):
+        assert {"'here', 1", "'here', 2"} & set(caught.value.conflicts[0].keys)
+        assert caught.value.retry("ours").number == 3
+
+
+def test_different_columns_of_one_key_both_hold() -> None:
+    mine, theirs = two()
+    meanwhile(mine, lambda: theirs.upsert(some(1, y=7)))
+    assert mine.upsert(some(1, x=5)).rebases == 1
+    assert cells(theirs)[1] == (5, 7)
+
+
+def test_the_error_names_the_keys_and_columns() -> None:
+    mine, theirs = two()
+    meanwhile(mine, lambda: theirs.upsert(some(1, 2, 3, x=1, y=1)))
+    with pytest.raises(CommitConflict, match=r"columns x; keys 'here', 2, 'here', 3"):
+        mine.upsert(some(2, 3, 4, x=5))
+
+
+def test_rows_in_segments_are_compared_as_ranges_and_never_missed() -> None:
+    mine, theirs = two(inline_bytes=0)
+    meanwhile(mine, lambda: theirs.upsert(some(10, 11, 12, x=1)))
+    assert mine.upsert(some(13, 14, x=1)).rebases == 1
+    meanwhile(mine, lambda: theirs.upsert(some(20, 30, x=1)))
+    with pytest.raises(CommitConflict, match="keys a range"):
+        mine.upsert(some(25, x=1))
+
+
+def test_a_warm_upsert_is_one_put() -> None:
+    catalog, _ = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas", key=["place", "n"])
+    table.upsert(some(1, x=1, y=1))
+    assert asked(catalog, lambda: table.upsert(some(2, x=1, y=1))) == {"put": 1}
+    assert asked(catalog, lambda: table.delete(keys=keys(2))) == {"put": 1}
+    assert cells(table) == {1: (1, 1)}
+
+
+def test_a_keyed_table_is_switched_there_and_back() -> None:
+    catalog, url = lake(max_commit_delay_seconds=0)
+    table = catalog.create_table("t", SCHEMA, key=["place", "n"])
+    table.upsert(some(1, x=1, y=1))
+    stale = Catalog(url, upkeep=False).table("t")
+    table.switch_mode("cas")
+    stale.upsert(some(2, x=2, y=2))
+    assert table.update("n = 2", {"x": 3}).number == 2
+    assert cells(stale) == {1: (1, 1), 2: (3, 2)}
+    assert stale.delete(keys=keys(1)).number == 3
+    table.switch_mode("merge")
+    table.upsert(some(3, x=0, y=0))
+    assert sorted(cells(stale)) == [2, 3]
+
+
+def test_transactions_over_keys() -> None:
+    mine, theirs = two()
+    catalog = Catalog(mine._session.store, upkeep=False)
+    with catalog.transaction() as transaction:
+        transaction.table("t").upsert(some(7, x=1, y=1))
+        assert transaction.read("t", filter="n = 7").num_rows == 1
+        theirs.upsert(some(8, x=1, y=1))
+    assert sorted(cells(theirs)) == [*range(6), 7, 8]
+    late = catalog.transaction()
+    late.table("t").delete(keys=keys(7))
+    theirs.upsert(some(7, x=2))
+    with pytest.raises(CommitConflict, match="delete-upsert"):
+        late.commit()
+
+
+def test_threads_on_keys_of_their_own_all_commit() -> None:
+    mine, _ = two()
+    url, failures = mine._session.store.url, []
+
+    def work(me: int) -> None:
+        table = Catalog(url, upkeep=False).table("t")
+        for turn in range(4):
+            try:
+                table.upsert(some(100 * me + turn, x=me, y=turn))
+                table.update(f"n = {100 * me + turn}", {"x": turn})
+            except CommitConflict as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(me,)) for me in range(1, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    found = cells(mine)
+    assert {n: found[n] for n in found if n >= 100} == {
+        100 * me + turn: (turn, turn) for me in range(1, 7) for turn in range(4)
+    }
+
+
+def test_compaction_meets_nothing() -> None:
+    mine, theirs = two()
+    meanwhile(mine, theirs.compact)
+    assert mine.upsert(some(1, x=5)).rebases == 0
+    assert cells(theirs)[1] == (5, 0)
+
+
+NUMBERS = st.sets(st.integers(0, 9), min_size=1, max_size=4)
+WRITES = st.tuples(st.booleans(), NUMBERS, st.sets(st.sampled_from("xy"), min_size=1))
+
+
+@given(st.lists(WRITES, min_size=1, max_size=3), WRITES)
+@settings(max_examples=bounded(600, 20), deadline=None)
+def test_exactly_the_conflicts_that_comparing_every_key_finds(others: list[Any], chosen: Any) -> None:
+    def run(table: Table, write: Any) -> Any:
+        gone, numbers, columns = write
+        if gone:
+            return table.delete(keys=keys(*numbers))
+        return table.upsert(some(*sorted(numbers), **dict.fromkeys(sorted(columns), 1)))
+
+    mine, theirs = two()
+    meanwhile(mine, *(partial(run, theirs, write) for write in others))
+    gone, numbers, columns = chosen
+    expected = {
+        ({(False, False): "upsert-upsert", (False, True): "upsert-delete", (True, False): "delete-upsert"}[
+            gone, other[0]
+        ], f"'here', {n}")
+        for other in others
+        for n in numbers & other[1]
+        if not (gone and other[0]) and (gone or other[0] or columns & other[2])
+    }  # fmt: skip
+    try:
+        run(mine, chosen)
+        found = set()
+    except CommitConflict as error:
+        found = {(item.kind.value, words) for item in error.conflicts for words in item.keys}
+    assert bool(found) == bool(expected)
+    assert found <= expected, "the first commit in the way is reported, and nothing that is not"
