@@ -100,6 +100,18 @@ def test_write_skew_over_two_tables_of_which_each_only_reads_one() -> None:
         catalog.table(name).append([{"n": 9, "x": 9}])
 
 
+def test_tables_that_were_only_read_are_read_together_with_the_others_later() -> None:
+    """Found by random histories: the claim of a table that was only read named it as changed, and whoever
+    pinned both looked there for the transaction in vain."""
+    catalog, url = lake("a", "b")
+    with catalog.transaction(["a", "b"], isolation="serializable") as tx:
+        tx.read("b", filter="n = 1")
+        tx.update("a", "n = 1", {"x": 5})
+    with Catalog(url, upkeep=False).transaction(["a", "b"]) as later:
+        assert later.read("a", filter="n = 1")["x"].to_pylist() == [5]
+        assert later.read("b").num_rows == catalog.table("b").scan().count()
+
+
 def test_forks_bring_back_what_they_read() -> None:
     catalog, url = lake("t", "other")
     tx = begin(url, "serializable")

@@ -45,7 +45,7 @@ class TransactionChange(LogChange):
 
     Attributes:
         staged: the versions.
-        folders: all logs it touches.
+        folders: all logs it changes.
         reads: what it read, where its isolation is serializable.
         session: the table inside the transaction.
         after: the versions judged so far.
@@ -126,7 +126,8 @@ def commit_cas(sessions: Sequence[StagedSession], *, serializable: bool) -> list
     check_clock(store, options.max_clock_skew_seconds * 1000)
     slot = Slot(Writer("", sessions[0].clock, 0))
     slot.writer = secrets.randbits(64)
-    folders = tuple(sorted(session.folder for session in sessions))
+    # Logs that it only read are claimed, and have nothing of it: nobody may look for it there.
+    folders = tuple(sorted(session.folder for session in sessions if session.staged))
     done: dict[str, Committing] = {}
     try:
         for session in sorted(sessions, key=lambda session: session.folder):
