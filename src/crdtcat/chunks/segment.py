@@ -12,31 +12,20 @@ No I/O here: the caller puts `Segment.data` under a name of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from blake3 import blake3
 
-from crdtcat.chunks.encodings import writer_options
-from crdtcat.chunks.footer import (
-    TAIL_BYTES,
-    ColumnPlace,
-    SegmentRef,
-    encode_block,
-    footer_digest,
-    leaf_ranges,
-)
-from crdtcat.chunks.hashing import HASH_BYTES, hash_table, value_type
+from crdtcat.chunks.footer import ColumnPlace, SegmentRef, encode_block, footer_digest
+from crdtcat.chunks.hashing import value_type
+from crdtcat.chunks.parquet_footer import joined_footer
+from crdtcat.chunks.stretch import MAGIC, ChunkHashes, Stretch, encode_stretch
 from crdtcat.errors import InvalidArgument
 
 _NAME = re.compile(r"data/([0-9a-f]{2})/(\1[0-9a-f]{30})-([0-9a-f]{16})\.parquet")
-_ROOM = 1024
-"""Bytes that one column of one row group may take besides twice its content: headers, and its footer."""
-ChunkHashes = tuple[bytes, Sequence[bytes]]
-"""A chunk's hash and the hashes of its columns, as `hash_table` gives them."""
 
 
 class SegmentName(NamedTuple):
@@ -113,132 +102,44 @@ class Segment:
 
 
 def encode_segment(chunks: Sequence[pa.Table], hashes: Sequence[ChunkHashes] | None = None) -> Segment:
-    """One Parquet file whose row groups are `chunks`.
-
-    Cost: one pass of Parquet's encoder and of BLAKE3 over the encoded bytes, and one over the content if
-    `hashes` are not given. Thread-safe and, but for a small part, outside the interpreter lock: callers
-    with much to write encode several segments in threads, since one Parquet file is written in order.
-
-    Args:
-        chunks: tables of one schema, in storage types, none without rows.
-        hashes: what `hash_table` gave for each chunk, if the caller has it already.
+    """One Parquet file whose row groups are `chunks`: `encode_stretch` of all, `joined`.
 
     Raises:
         InvalidArgument: no chunks, no rows, no columns, a name used twice, schemas or hashes that do not fit.
     """
-    schema = _common_schema(chunks)
-    hashes = [hash_table(chunk) for chunk in chunks] if hashes is None else hashes
-    if len(hashes) != len(chunks) or any(len(columns) != len(schema) for _, columns in hashes):
-        raise InvalidArgument("encode_segment needs one hash for each chunk and each of its columns")
-    types = [value_type(t) for t in schema.types]
-    rows = [chunk.num_rows for chunk in chunks]
+    return joined([encode_stretch(chunks, hashes)])
 
-    def block(places: Sequence[Sequence[ColumnPlace]]) -> bytes:
-        return encode_block(schema.names, types, rows, places)
 
-    unknown = ColumnPlace(0, 0, bytes(HASH_BYTES), bytes(HASH_BYTES))
-    reserved = len(block([[unknown] * len(schema)] * len(chunks)))
-    data, metadata = _write_parquet(chunks, schema, reserved)
-    footer_length = reserved + TAIL_BYTES + int.from_bytes(data[-8:-4], "little")
-    places = _places(data, metadata, schema, hashes)
-    data[len(data) - footer_length : len(data) - footer_length + reserved] = block(places)
-    data = data.toreadonly()
+def joined(stretches: Sequence[Stretch]) -> Segment:
+    """One segment of several stretches, in order. Cost: one copy of the bytes, and the footers.
+
+    Raises `InvalidArgument` for stretches of different schemas.
+    """
+    schema = stretches[0].schema
+    if any(not stretch.schema.equals(schema) for stretch in stretches):
+        raise InvalidArgument("stretches of one segment have one schema")
+    bodies = [stretch.groups for stretch in stretches]
+    moved = [*accumulate((len(body) for body in bodies[:-1]), initial=0)]
+    if len(stretches) == 1:
+        footer = stretches[0].footer
+    else:
+        footer = joined_footer([stretch.footer for stretch in stretches], moved)
+    places = [
+        [ColumnPlace(at.start + shift, at.stop + shift, at.content, at.encoded) for at in group]
+        for stretch, shift in zip(stretches, moved, strict=True)
+        for group in stretch.places
+    ]
+    rows = [count for stretch in stretches for count in stretch.rows]
+    block = encode_block(schema.names, [value_type(t) for t in schema.types], rows, places)
+    tail = b"".join((block, footer, len(footer).to_bytes(4, "little"), MAGIC))
+    data = memoryview(b"".join((MAGIC, *bodies, tail)))
     return Segment(
         data=data,
-        digest=footer_digest(len(data), data[len(data) - footer_length :]),
-        footer_length=footer_length,
-        chunk_hashes=tuple(chunk for chunk, _ in hashes),
+        digest=footer_digest(len(data), data[len(data) - len(tail) :]),
+        footer_length=len(tail),
+        chunk_hashes=tuple(chunk for stretch in stretches for chunk, _ in stretch.hashes),
         rows=tuple(rows),
-        chunk_bytes=tuple(chunk.nbytes for chunk in chunks),
+        chunk_bytes=tuple(size for stretch in stretches for size in stretch.chunk_bytes),
         encoded_bytes=tuple(sum(place.stop - place.start for place in group) for group in places),
-        bounds=tuple(_bounds(metadata.row_group(group), schema) for group in range(len(chunks))),
+        bounds=tuple(bounds for stretch in stretches for bounds in stretch.bounds),
     )
-
-
-def _common_schema(chunks: Sequence[pa.Table]) -> pa.Schema:
-    if not chunks:
-        raise InvalidArgument("a segment needs at least one chunk")
-    schema = chunks[0].schema.remove_metadata()
-    if not len(schema) or len(set(schema.names)) != len(schema):
-        raise InvalidArgument(f"a segment needs columns with different names, not {schema.names}")
-    for chunk in chunks:
-        if not chunk.num_rows:
-            raise InvalidArgument("a chunk without rows has no place in a segment: leave it out")
-        if not chunk.schema.equals(schema):
-            raise InvalidArgument(
-                f"chunks of one segment have one schema:\n{schema}\nand not\n{chunk.schema}"
-            )
-    return schema
-
-
-def _write_parquet(chunks: Sequence[pa.Table], schema: pa.Schema, reserved: int) -> tuple[memoryview, Any]:
-    """The Parquet file, with `reserved` zero bytes before its footer, and its metadata.
-
-    It is written into memory of twice the content's size, of which only what is written is ever touched:
-    a sink that grows copies everything again and again, a fifth of all the time. What does not fit (many
-    columns of few rows, values that no encoding shortens) is written again into one that grows.
-    """
-    room = pa.allocate_buffer(
-        2 * sum(chunk.nbytes for chunk in chunks) + reserved + _ROOM * (1 + len(chunks) * len(schema))
-    )
-    sink = pa.FixedSizeBufferWriter(room)
-    try:
-        metadata = _write_rows(sink, chunks, schema, reserved)
-        return memoryview(room).cast("B")[: sink.tell()], metadata
-    except (pa.ArrowException, OSError, RuntimeError):  # the last is what closing gives after the others
-        growing = pa.BufferOutputStream()
-        metadata = _write_rows(growing, chunks, schema, reserved)
-        return memoryview(growing.getvalue()).cast("B"), metadata
-
-
-def _write_rows(sink: Any, chunks: Sequence[pa.Table], schema: pa.Schema, reserved: int) -> Any:
-    """Write the file into `sink`; gives its metadata."""
-    collected: list[Any] = []
-    with pq.ParquetWriter(
-        sink,
-        schema,
-        store_schema=False,
-        write_page_checksum=True,
-        metadata_collector=collected,
-        **writer_options(chunks[0]),
-    ) as writer:
-        for chunk in chunks:
-            writer.write_table(chunk, row_group_size=chunk.num_rows)
-        # Every page of every row group is in the sink by now, so what follows lies before the footer.
-        sink.write(bytes(reserved))
-    return collected[0]
-
-
-def _places(
-    data: memoryview, metadata: Any, schema: pa.Schema, hashes: Sequence[ChunkHashes]
-) -> list[list[ColumnPlace]]:
-    leaves = leaf_ranges(schema)
-
-    def of_group(group: int) -> Iterator[ColumnPlace]:
-        row_group = metadata.row_group(group)
-        for column, content in zip(leaves, hashes[group][1], strict=True):
-            start, stop = (
-                _bytes_of(row_group.column(column[0]))[0],
-                _bytes_of(row_group.column(column[-1]))[1],
-            )
-            yield ColumnPlace(start, stop, content, blake3(data[start:stop]).digest())
-
-    return [list(of_group(group)) for group in range(len(hashes))]
-
-
-def _bounds(row_group: Any, schema: pa.Schema) -> dict[str, tuple[bytes, bytes]]:
-    """Parquet orders texts and binaries as bytes, which is the order of our statistics too."""
-    found = {}
-    for field, leaves in zip(schema, leaf_ranges(schema), strict=True):
-        if field.type in (pa.string(), pa.binary()):
-            known = row_group.column(leaves[0]).statistics
-            if known is not None and known.has_min_max:
-                found[field.name] = (known.min_raw, known.max_raw)
-    return found
-
-
-def _bytes_of(leaf: Any) -> tuple[int, int]:
-    """Where the pages of one leaf column of one row group begin and end."""
-    start = leaf.dictionary_page_offset or leaf.data_page_offset
-    start = min(start, leaf.data_page_offset)
-    return start, start + leaf.total_compressed_size

@@ -136,12 +136,19 @@ def plan_rows(session: Session, incoming: pa.Schema, *, evolve: bool) -> Fit:
     return plan
 
 
-def new_stager(session: Session, plan: Fit, reuse: Lookup = nowhere, *, kind: int = ROWS) -> Stager:
+def new_stager(
+    session: Session,
+    plan: Fit,
+    reuse: Lookup = nowhere,
+    *,
+    kind: int = ROWS,
+    segment_bytes: int | None = None,
+) -> Stager:
     """A stager for one commit, whose chunks are of one kind.
 
     `reuse` says where chunks lie that need not be stored again.
     """
-    return staging_of(session, plan).stager(reuse, kind)
+    return staging_of(session, plan).stager(reuse, kind, segment_bytes=segment_bytes)
 
 
 def staging_of(session: Session, plan: Fit, *, replaces: Snapshot | None = None) -> Staging:

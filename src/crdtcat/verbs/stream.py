@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -20,6 +20,9 @@ from crdtcat.verbs.rows import check_commit, learn, new_stager, plan_rows
 from crdtcat.writing.fit import Fit, Known, KnownColumn, fit
 from crdtcat.writing.incoming import Incoming
 from crdtcat.writing.stage import Stager
+
+SEGMENT_BYTES: Final = 2**27
+"""Of Arrow content, at most: a stream holds less than an append does, and stores more often."""
 
 
 class StreamWriter:
@@ -64,7 +67,8 @@ class StreamWriter:
         incoming = Incoming.of(data)
         if self._plan is None or self._stager is None:
             reader, self._plan = self._planned(incoming)
-            self._stager = new_stager(self._session, self._plan)
+            full = min(SEGMENT_BYTES, self._session.options.segment_bytes)
+            self._stager = new_stager(self._session, self._plan, segment_bytes=full)
         else:
             reader = incoming.reader(_known(self._plan))
             fit(reader.schema, _known(self._plan), evolve=False)

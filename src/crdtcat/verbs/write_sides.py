@@ -37,7 +37,7 @@ from crdtcat.scan.shown import retyped
 from crdtcat.scan.units import Unit, units
 from crdtcat.session import Session
 from crdtcat.writing.fit import Fit, conform
-from crdtcat.writing.stage import chunk_sizes
+from crdtcat.writing.slabs import chunk_sizes
 
 
 class NewSide:

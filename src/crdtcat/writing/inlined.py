@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.inline import decode_inline
-from crdtcat.chunks.segment import ChunkHashes, encode_segment, segment_name
+from crdtcat.chunks.segment import encode_segment, segment_name
+from crdtcat.chunks.stretch import ChunkHashes
 from crdtcat.errors import Corrupt
 from crdtcat.format.sections import Array
 from crdtcat.log.join import in_order

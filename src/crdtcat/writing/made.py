@@ -17,8 +17,9 @@ import pyarrow as pa
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.inline import encode_inline
 from crdtcat.chunks.keys import KEY_BOUNDS, key_bounds
-from crdtcat.chunks.segment import ChunkHashes, encode_segment, segment_name
+from crdtcat.chunks.segment import encode_segment, segment_name
 from crdtcat.chunks.statistics import domain, statistics
+from crdtcat.chunks.stretch import ChunkHashes
 from crdtcat.chunks.type_codes import decode_type
 from crdtcat.chunks.types import from_storage
 from crdtcat.format.kinds import ROWS

@@ -80,7 +80,9 @@ class Staging:
     key: tuple[str, ...] = ()
     id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
-    def stager(self, reuse: Lookup = nowhere, kind: int = ROWS) -> Stager:
+    def stager(
+        self, reuse: Lookup = nowhere, kind: int = ROWS, *, segment_bytes: int | None = None
+    ) -> Stager:
         """A stager that stores full segments at once, but for chunks that `reuse` finds. No request yet."""
 
         def put(full: Put) -> None:
@@ -95,13 +97,14 @@ class Staging:
             reuse=reuse,
             key=self.key,
             kind=kind,
+            segment_bytes=segment_bytes,
         )
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Part:
         """Store rows. One PUT per `segment_bytes` of Arrow content, none for rows few enough to be inlined.
 
-        Memory: about a segment per core. Raises `SchemaMismatch`, `LimitExceeded`, `StoreUnavailable`;
-        nothing is visible then.
+        Memory: about a segment, and a stretch per core. Raises `SchemaMismatch`, `LimitExceeded`,
+        `StoreUnavailable`; nothing is visible then.
         """
         stager = self.stager().add_all(batches)
         stager.finish()

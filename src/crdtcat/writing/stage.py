@@ -1,11 +1,12 @@
 """Staging: rows become chunks, chunks become inlined bytes or segments.
 
-Rows are held until a segment is full or the input ends, then split by partition and cut into chunks. The
-chunks of a segment are brought to storage types, hashed, measured, encoded and stored by one of several
-threads, while the next rows come in. A chunk that is stored already, or that this commit has twice, is not
-encoded again: it refers to where it lies. A commit whose rows encode small enough has no segment at all: they
-ride inside its version file. Segments get unique names and are stored before the version that makes them
-visible; if that never happens they are garbage for the collector, and nobody sees them.
+Rows are held until a stretch is full or the input ends, then split by partition and cut into chunks. The
+chunks of a stretch are brought to storage types, hashed, measured and encoded by one of several threads,
+while the next rows come in; stretches are joined to segments. A chunk that is stored already, or that this
+commit has twice, is not encoded again: it refers to where it lies. A commit whose rows encode small enough
+has no segment at all: they ride inside its version file. Segments get unique names and are stored before the
+version that makes them visible; if that never happens they are garbage for the collector, and nobody sees
+them.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from __future__ import annotations
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import pairwise
 from threading import Lock
 from typing import Any, Final
 
 import pyarrow as pa
 
-from crdtcat.chunks.cutting import Sizes, cut
+from crdtcat.chunks.cutting import cut
 from crdtcat.chunks.inline import encode_inline
 from crdtcat.chunks.keys import sorted_by_key
 from crdtcat.chunks.partitions import Partitioning, encode_values
-from crdtcat.chunks.segment import encode_segment, segment_name
+from crdtcat.chunks.segment import joined, segment_name
 from crdtcat.chunks.statistics import time_range
+from crdtcat.chunks.stretch import Stretch, encode_stretch
 from crdtcat.errors import LimitExceeded
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.schema_code import encode_schema
@@ -36,12 +37,19 @@ from crdtcat.protocol import Put
 from crdtcat.writing.fit import Fit, conform
 from crdtcat.writing.prepared import Piece, Prepared, prepare
 from crdtcat.writing.reuse import Lookup, Place, StoredSegment, nowhere
+from crdtcat.writing.slabs import chunk_sizes, parts_of, slabs
 from crdtcat.writing.staged import Staged
 
 INLINE_ATTEMPT: Final = (
     16  # Arrow content beyond this many times the limit never encodes below it in practice
 )
-THREADS_MAX: Final = 16  # each holds a segment: more would take memory and gain little
+STRETCH_BYTES: Final = 2**25  # of Arrow content: what one thread encodes at a time
+KEYED_STRETCH_BYTES: Final = 2**27  # sorted as a whole: the longer, the fewer chunks share keys
+THREADS_MAX: Final = 16  # each holds a stretch: more would take memory and gain little
+
+
+_Encoded = tuple[list[Prepared], Stretch | None]
+"""Chunks without their rows, and the rows of those that lay nowhere."""
 
 
 class Stager:
@@ -52,11 +60,12 @@ class Stager:
         partitioning: the table's partitioning.
         options: sizes.
         time_column: column whose least and greatest values are recorded.
-        put: stores a full segment at once, so that memory stays bounded; called by several threads. The last
+        put: stores a full segment at once, so that memory stays bounded; called by another thread. The last
             one is left to the caller, in `puts`: it is published together with the version.
         reuse: where chunks lie that are stored already.
-        key: the table's key columns: each segment's rows are sorted by them, and of several rows of one key
+        key: the table's key columns: each stretch's rows are sorted by them, and of several rows of one key
             only the last is kept.
+        segment_bytes: Arrow content of a segment, if not what the options say.
         kind: what the chunks are, see `crdtcat.format.kinds`.
     """
 
@@ -71,6 +80,7 @@ class Stager:
         reuse: Lookup = nowhere,
         key: tuple[str, ...] = (),
         kind: int = ROWS,
+        segment_bytes: int | None = None,
     ) -> None:
         self.fit = fit
         self.staged = Staged()
@@ -82,22 +92,26 @@ class Stager:
         self._put, self._reuse, self._key, self._kind = put, reuse, key, kind
         if reuse is not nowhere:
             self.staged.begin()
+        self._segment_bytes = options.segment_bytes if segment_bytes is None else segment_bytes
+        self._stretch_bytes = min(self._segment_bytes, KEYED_STRETCH_BYTES if key else STRETCH_BYTES)
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._seen: set[bytes] = set()
         self._places: dict[bytes, Place | None] = {}
         self._claims = Lock()
         self._threads: ThreadPoolExecutor | None = None
-        self._running: deque[Future[list[Prepared]]] = deque()
+        self._running: deque[Future[_Encoded]] = deque()
+        self._open: list[Stretch] = []
+        self._storing: Future[None] | None = None
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take in rows. Raises `SchemaMismatch`, `UnsupportedType`, `LimitExceeded`."""
         table = conform(batch, self.fit.schema)
         self.rows += table.num_rows
-        for slab, nbytes in _slabs(table, self._options.segment_bytes):
+        for slab, nbytes in slabs(table, self._stretch_bytes):
             self._pending.append(slab)
             self._pending_bytes += nbytes
-            if self._pending_bytes >= self._options.segment_bytes:
+            if self._pending_bytes >= self._stretch_bytes:
                 self._flush()
 
     def add_all(self, batches: Iterable[pa.RecordBatch]) -> Stager:
@@ -112,7 +126,7 @@ class Stager:
 
     def abort(self) -> None:
         """Let go of everything: no thread of this staging runs, and none makes a request, after this."""
-        self._pending, self._pending_bytes = [], 0
+        self._pending, self._pending_bytes, self._open = [], 0, []
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
 
@@ -122,11 +136,14 @@ class Stager:
             *groups, last = [*self._groups(last=True)] or [[]]
             for pieces in groups:
                 self._start(pieces)
-            chunks = [prepare(piece) for piece in last]
-            if not self._inlined(chunks):
-                stored = self._store(chunks, put=self.puts.append)
+            if self._threads is not None:
+                self._start(last)
                 self._wait(0)
-                self._take(stored)
+            elif not self._inlined(chunks := [prepare(piece) for piece in last]):
+                self._take(self._encoded(chunks))
+            if self._storing is not None:
+                self._storing.result()
+            self._store(self._open, put=self.puts.append)
         finally:
             self.abort()
         self.staged.place(self._places)
@@ -139,7 +156,7 @@ class Stager:
             self._start(pieces)
 
     def _groups(self, *, last: bool) -> Iterator[list[Piece]]:
-        """The pieces of one segment after the other. What may still grow stays pending, unless it is all."""
+        """The pieces of one stretch after the other. What may still grow stays pending, unless it is all."""
         if not self._pending:
             return
         table = pa.concat_tables(self._pending)
@@ -152,7 +169,7 @@ class Stager:
         held = 0
         for piece in pieces:
             size = piece.table.nbytes
-            if group and held + size // 2 > self._options.segment_bytes:
+            if group and held + size // 2 > self._stretch_bytes:
                 yield group
                 group, held = [], 0
             group.append(piece)
@@ -164,9 +181,9 @@ class Stager:
         """The table's pieces in order, and the rows behind them that further rows may join."""
         if not self._partitioning.fields:
             ends = cut(table, self._sizes, last=last)
-            if 2 * ends[-1] < table.num_rows:  # one chunk fills a segment: what is held has to go
+            if 2 * ends[-1] < table.num_rows:  # one chunk fills a stretch: what is held has to go
                 ends = cut(table, self._sizes)
-            pieces = [Piece(None, part, self._key) for part in _parts(table, ends)]
+            pieces = [Piece(None, part, self._key) for part in parts_of(table, ends)]
             return pieces, table.slice(ends[-1])
         pieces = []
         for values, part in self._partitioning.split(table):
@@ -177,46 +194,61 @@ class Stager:
                     f"one commit touches more than {PARTITION_VALUES_PER_COMMIT_MAX:,} partitions; "
                     "partition more coarsely, or commit fewer at a time"
                 )
-            pieces += [Piece(packed, chunk, self._key) for chunk in _parts(part, cut(part, self._sizes))]
+            pieces += [Piece(packed, chunk, self._key) for chunk in parts_of(part, cut(part, self._sizes))]
         return pieces, table.slice(0, 0)
 
     def _start(self, pieces: list[Piece]) -> None:
-        """Let a thread make a segment of them; waits while every thread has one."""
+        """Let a thread make a stretch of them; waits while every thread has one."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(_cores(), "crdtcat-stage")
+            self._threads = ThreadPoolExecutor(_cores() + 1, "crdtcat-stage")  # one that stores
             self.staged.begin()
         self._wait(_cores() - 1)
-
-        def work() -> list[Prepared]:
-            return self._store([prepare(piece) for piece in pieces], put=self._put)
-
-        self._running.append(self._threads.submit(work))
+        self._running.append(
+            self._threads.submit(lambda: self._encoded([prepare(piece) for piece in pieces]))
+        )
 
     def _wait(self, running: int) -> None:
         """Take what the oldest threads have made, until at most so many are running."""
         while len(self._running) > running:
             self._take(self._running.popleft().result())
 
-    def _take(self, chunks: list[Prepared]) -> None:
+    def _take(self, encoded: _Encoded) -> None:
+        """Let chunks be part of the commit; what fills a segment is stored, one segment at a time."""
+        chunks, stretch = encoded
         for chunk in chunks:
             self.staged.add(chunk)
+        if stretch is None:
+            return
+        self._open.append(stretch)
+        held = sum(sum(each.chunk_bytes) for each in self._open)
+        if self._threads is not None and held + self._stretch_bytes // 2 >= self._segment_bytes:
+            if self._storing is not None:
+                self._storing.result()
+            full, self._open = self._open, []
+            self._storing = self._threads.submit(self._store, full, put=self._put)
 
-    def _store(self, chunks: list[Prepared], *, put: Callable[[Put], object]) -> list[Prepared]:
-        """Encode and put the chunks that lie nowhere yet. Gives all of them back, without their rows."""
+    def _encoded(self, chunks: list[Prepared]) -> _Encoded:
+        """Encode the chunks that lie nowhere yet. Gives all of them back, without their rows."""
         fresh = [chunk for chunk in chunks if self._claim(chunk.hash)]
-        bounds: dict[int, Mapping[str, tuple[bytes, bytes]]] = {}
-        if fresh:
-            segment = encode_segment(
-                [chunk.table for chunk in fresh], [(chunk.hash, chunk.column_hashes) for chunk in fresh]
-            )
-            unique = secrets.token_bytes(8)
-            put(Put(segment_name(fresh[0].hash, unique), segment.data))
-            title = fresh[0].hash[:16] + unique
-            stored = StoredSegment(title, segment.size, segment.digest, segment.footer_length)
-            for group, chunk in enumerate(fresh):
-                self._places[chunk.hash] = Place(stored, group)
-                bounds[id(chunk)] = segment.bounds[group]
-        return [chunk.settled(bounds.get(id(chunk), {})) for chunk in chunks]
+        if not fresh:
+            return [chunk.settled({}) for chunk in chunks], None
+        stretch = encode_stretch(
+            [chunk.table for chunk in fresh], [(chunk.hash, chunk.column_hashes) for chunk in fresh]
+        )
+        bounds = {id(chunk): found for chunk, found in zip(fresh, stretch.bounds, strict=True)}
+        return [chunk.settled(bounds.get(id(chunk), {})) for chunk in chunks], stretch
+
+    def _store(self, stretches: list[Stretch], *, put: Callable[[Put], object]) -> None:
+        """Join stretches to a segment, and put it."""
+        if not stretches:
+            return
+        segment = joined(stretches)
+        unique = secrets.token_bytes(8)
+        put(Put(segment_name(segment.chunk_hashes[0], unique), segment.data))
+        title = segment.chunk_hashes[0][:16] + unique
+        stored = StoredSegment(title, segment.size, segment.digest, segment.footer_length)
+        for group, hash in enumerate(segment.chunk_hashes):
+            self._places[hash] = Place(stored, group)
 
     def _claim(self, hash: bytes) -> bool:
         """Whether a chunk has to be stored, and by the caller."""
@@ -240,7 +272,7 @@ class Stager:
             if held > limit:
                 self._places.clear()
                 return False
-        self._take([chunk.settled({}) for chunk in chunks])
+        self._take(([chunk.settled({}) for chunk in chunks], None))
         self.staged.inline = encoded if any(encoded) else []
         return True
 
@@ -251,30 +283,6 @@ class Stager:
         if found is not None:
             known = self.staged.time_range or found
             self.staged.time_range = min(known[0], found[0]), max(known[1], found[1])
-
-
-def chunk_sizes(options: Options) -> Sizes:
-    """The sizes in which rows are cut, by a handle's options."""
-    if options.chunk_rows is not None:
-        return Sizes.fixed(options.chunk_rows)
-    return Sizes(options.chunk_rows_min, options.chunk_rows_target, options.chunk_rows_max)
-
-
-def _slabs(table: pa.Table, nbytes: int) -> Iterator[tuple[pa.Table, int]]:
-    """A table in slices of about so many bytes, and how many each has: work on the first can begin."""
-    if not table.num_rows:
-        return
-    held = table.nbytes
-    if held <= nbytes:
-        yield table, held
-        return
-    rows = max(1, nbytes * table.num_rows // held)
-    slabs = (table.slice(start, rows) for start in range(0, table.num_rows, rows))
-    yield from ((slab, slab.nbytes) for slab in slabs)
-
-
-def _parts(table: pa.Table, ends: list[int]) -> list[pa.Table]:
-    return [table.slice(start, end - start) for start, end in pairwise(ends)]
 
 
 def _cores() -> int:

@@ -1,0 +1,172 @@
+"""One Parquet footer for row groups that were written as several files.
+
+Parquet's writer works in order, on one core. Row groups know nothing of each other, though: written by
+several threads into files of their own and laid end to end, all that is wrong is where the footers say they
+lie. So the footers are joined here: the lists of row groups one after the other, every offset in them moved
+by where the rows went, everything else as the first one says it.
+
+A footer is a Thrift struct in the compact protocol. Only what has to change is looked into; all else is
+copied as bytes, so fields of releases to come survive. Page indexes and Bloom filters lie outside row groups,
+and are refused: segments have none.
+
+Cost: about 20 microseconds for each column of each row group. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+_SHORT_LIST: Final = 15
+_FILE_ROWS, _FILE_GROUPS = 3, 4
+_OFFSET, _ORDINAL, _NEVER = "offset", "ordinal", "never"
+_Plan = Mapping[int, "str | _Plan"]
+_PAGES: Final[_Plan] = {9: _OFFSET, 10: _OFFSET, 11: _OFFSET, 14: _NEVER}
+"""ColumnMetaData: data_page_offset, index_page_offset, dictionary_page_offset, bloom_filter_offset."""
+_COLUMN: Final[_Plan] = {2: _OFFSET, 3: _PAGES, 4: _NEVER, 6: _NEVER}
+"""ColumnChunk: file_offset, meta_data, offset_index_offset, column_index_offset."""
+_GROUP: Final[_Plan] = {1: _COLUMN, 5: _OFFSET, 7: _ORDINAL}
+"""RowGroup: columns, file_offset, ordinal."""
+
+
+def joined_footer(footers: Sequence[bytes], moved: Sequence[int]) -> bytes:
+    """The footer of a file that has the row groups of several, each `moved` by so many bytes.
+
+    Args:
+        footers: the Thrift structs, without length and magic; of one schema.
+        moved: for each, how much further its row groups lie than it says.
+
+    Raises `ValueError` for footers with indexes or filters, or that are no footers.
+    """
+    groups: list[bytes] = []
+    rows = 0
+    for footer, shift in zip(footers, moved, strict=True):
+        for id, kind, start, _ in _fields(footer, 0):
+            if id == _FILE_ROWS:
+                rows += _unzigzag(_varint(footer, start)[0])
+            elif id == _FILE_GROUPS and kind == _LIST:
+                count, _, at = _list_header(footer, start)
+                for _ in range(count):
+                    out = bytearray()
+                    at = _rewrite(footer, at, _GROUP, shift, len(groups), out)
+                    groups.append(bytes(out))
+    first, whole = footers[0], bytearray()
+    done = 0
+    for id, _, start, end in _fields(first, 0):
+        if id == _FILE_ROWS:
+            whole += first[done:start] + _to_varint(_zigzag(rows))
+            done = end
+        elif id == _FILE_GROUPS:
+            whole += first[done:start] + _to_list_header(len(groups)) + b"".join(groups)
+            done = end
+    return bytes(whole + first[done:])
+
+
+def _rewrite(data: bytes, at: int, plan: _Plan, shift: int, ordinal: int, out: bytearray) -> int:  # noqa: PLR0917
+    """Copy the struct at `at` to `out`, changed as `plan` says. Gives where it ends."""
+    done = at
+    for id, kind, start, end in _fields(data, at):
+        change = plan.get(id)
+        if change is None:
+            continue
+        if change == _NEVER:
+            raise ValueError("row groups with page indexes or Bloom filters cannot be joined")
+        out += data[done:start]
+        done = end
+        if change == _ORDINAL:
+            out += _to_varint(_zigzag(ordinal))
+        elif change == _OFFSET:
+            offset = _unzigzag(_varint(data, start)[0])
+            out += _to_varint(_zigzag(offset + shift if offset else 0))  # 0 stands for not known
+        elif isinstance(change, Mapping) and kind == _LIST:
+            count, _, each = _list_header(data, start)
+            out += data[start:each]
+            for _ in range(count):
+                each = _rewrite(data, each, change, shift, ordinal, out)
+        elif isinstance(change, Mapping):
+            _rewrite(data, start, change, shift, ordinal, out)
+    end = _skip(data, at, _STRUCT)
+    out += data[done:end]
+    return end
+
+
+def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of the struct at `at`: number, type, and where the value begins and ends."""
+    id = 0
+    while data[at]:
+        kind, step = data[at] & 15, data[at] >> 4
+        at += 1
+        if step:
+            id += step
+        else:
+            number, at = _varint(data, at)
+            id = _unzigzag(number)
+        end = at if kind in (_TRUE, _FALSE) else _skip(data, at, kind)
+        yield id, kind, at, end
+        at = end
+
+
+def _skip(data: bytes, at: int, kind: int) -> int:
+    """Where the value at `at` ends."""
+    if kind in (_I16, _I32, _I64):
+        while data[at] & 128:
+            at += 1
+        return at + 1
+    if kind == _BINARY:
+        size, at = _varint(data, at)
+        return at + size
+    if kind == _STRUCT:
+        for _, _, _, end in _fields(data, at):
+            at = end
+        return at + 1
+    if kind in (_LIST, _SET):
+        count, inside, at = _list_header(data, at)
+        for _ in range(count):
+            at = at + 1 if inside in (_TRUE, _FALSE) else _skip(data, at, inside)
+        return at
+    if kind in (_BYTE, _DOUBLE):
+        return at + (1 if kind == _BYTE else 8)
+    raise ValueError(f"not a Parquet footer: a value of kind {kind}")
+
+
+def _list_header(data: bytes, at: int) -> tuple[int, int, int]:
+    count, kind = data[at] >> 4, data[at] & 15
+    at += 1
+    if count == _SHORT_LIST:
+        count, at = _varint(data, at)
+    return count, kind, at
+
+
+def _to_list_header(count: int) -> bytes:
+    if count < _SHORT_LIST:
+        return bytes([count << 4 | _STRUCT])
+    return bytes([_SHORT_LIST << 4 | _STRUCT]) + _to_varint(count)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at
+        shift += 7
+
+
+def _to_varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _zigzag(number: int) -> int:
+    return number << 1 if number >= 0 else (-number << 1) - 1
+
+
+def _unzigzag(number: int) -> int:
+    return number >> 1 ^ -(number & 1)

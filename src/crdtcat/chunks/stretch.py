@@ -1,0 +1,180 @@
+"""Stretches: chunks as row groups, encoded by one thread, to be joined with others to a segment.
+
+A stretch is a Parquet file of its own, so the usual writer makes it; what joins them is in
+`crdtcat.chunks.segment`. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from blake3 import blake3
+
+from crdtcat.chunks.encodings import writer_options
+from crdtcat.chunks.footer import TAIL_BYTES, ColumnPlace, leaf_ranges
+from crdtcat.chunks.hashing import hash_table
+from crdtcat.errors import InvalidArgument
+
+MAGIC: Final = b"PAR1"
+_ROOM: Final = 1024
+"""Bytes that one column of one row group may take besides twice its content: headers, and its footer."""
+ChunkHashes = tuple[bytes, Sequence[bytes]]
+"""A chunk's hash and the hashes of its columns, as `hash_table` gives them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """Row groups that were encoded together: some of a segment's, or all of them.
+
+    Attributes:
+        data: a Parquet file of them alone.
+        schema: of all chunks.
+        hashes: of each chunk and its columns.
+        rows: rows of each chunk.
+        chunk_bytes: of Arrow content, of each chunk.
+        places: where each column of each chunk lies in `data`.
+        bounds: what Parquet's writer found out about texts and binaries, for each chunk.
+    """
+
+    data: memoryview
+    schema: pa.Schema
+    hashes: tuple[ChunkHashes, ...]
+    rows: tuple[int, ...]
+    chunk_bytes: tuple[int, ...]
+    places: tuple[tuple[ColumnPlace, ...], ...]
+    bounds: tuple[Mapping[str, tuple[bytes, bytes]], ...]
+
+    @property
+    def footer(self) -> bytes:
+        """Parquet's own."""
+        return bytes(self.data[len(self.data) - self._footer_bytes - TAIL_BYTES : -TAIL_BYTES])
+
+    @property
+    def groups(self) -> memoryview:
+        """The bytes of the row groups."""
+        return self.data[len(MAGIC) : len(self.data) - self._footer_bytes - TAIL_BYTES]
+
+    @property
+    def _footer_bytes(self) -> int:
+        return int.from_bytes(self.data[-8:-4], "little")
+
+
+def encode_stretch(chunks: Sequence[pa.Table], hashes: Sequence[ChunkHashes] | None = None) -> Stretch:
+    """Chunks as row groups, which may be joined with others to one segment.
+
+    Cost: one pass of Parquet's encoder and of BLAKE3 over the encoded bytes, and one over the content if
+    `hashes` are not given. Thread-safe and, but for a small part, outside the interpreter lock: whoever has
+    much to write encodes several stretches in threads, since one Parquet file is written in order.
+
+    Args:
+        chunks: tables of one schema, in storage types, none without rows.
+        hashes: what `hash_table` gave for each chunk, if the caller has it already.
+
+    Raises:
+        InvalidArgument: no chunks, no rows, no columns, a name used twice, schemas or hashes that do not fit.
+    """
+    schema = _common_schema(chunks)
+    hashes = [hash_table(chunk) for chunk in chunks] if hashes is None else hashes
+    if len(hashes) != len(chunks) or any(len(columns) != len(schema) for _, columns in hashes):
+        raise InvalidArgument("encode_segment needs one hash for each chunk and each of its columns")
+    data, metadata = _write_parquet(chunks, schema)
+    return Stretch(
+        data=data,
+        schema=schema,
+        hashes=tuple(hashes),
+        rows=tuple(chunk.num_rows for chunk in chunks),
+        chunk_bytes=tuple(chunk.nbytes for chunk in chunks),
+        places=tuple(_places(data, metadata, schema, hashes)),
+        bounds=tuple(_bounds(metadata.row_group(group), schema) for group in range(len(chunks))),
+    )
+
+
+def _common_schema(chunks: Sequence[pa.Table]) -> pa.Schema:
+    if not chunks:
+        raise InvalidArgument("a segment needs at least one chunk")
+    schema = chunks[0].schema.remove_metadata()
+    if not len(schema) or len(set(schema.names)) != len(schema):
+        raise InvalidArgument(f"a segment needs columns with different names, not {schema.names}")
+    for chunk in chunks:
+        if not chunk.num_rows:
+            raise InvalidArgument("a chunk without rows has no place in a segment: leave it out")
+        if not chunk.schema.equals(schema):
+            raise InvalidArgument(
+                f"chunks of one segment have one schema:\n{schema}\nand not\n{chunk.schema}"
+            )
+    return schema
+
+
+def _write_parquet(chunks: Sequence[pa.Table], schema: pa.Schema) -> tuple[memoryview, Any]:
+    """The Parquet file, and its metadata.
+
+    It is written into memory of twice the content's size, of which only what is written is ever touched:
+    a sink that grows copies everything again and again, a fifth of all the time. What does not fit (many
+    columns of few rows, values that no encoding shortens) is written again into one that grows.
+    """
+    room = pa.allocate_buffer(
+        2 * sum(chunk.nbytes for chunk in chunks) + _ROOM * (1 + len(chunks) * len(schema))
+    )
+    sink = pa.FixedSizeBufferWriter(room)
+    try:
+        metadata = _write_rows(sink, chunks, schema)
+        return memoryview(room).cast("B")[: sink.tell()], metadata
+    except (pa.ArrowException, OSError, RuntimeError):  # the last is what closing gives after the others
+        growing = pa.BufferOutputStream()
+        metadata = _write_rows(growing, chunks, schema)
+        return memoryview(growing.getvalue()).cast("B"), metadata
+
+
+def _write_rows(sink: Any, chunks: Sequence[pa.Table], schema: pa.Schema) -> Any:
+    """Write the file into `sink`; gives its metadata."""
+    collected: list[Any] = []
+    with pq.ParquetWriter(
+        sink,
+        schema,
+        store_schema=False,
+        write_page_checksum=True,
+        metadata_collector=collected,
+        **writer_options(chunks[0]),
+    ) as writer:
+        for chunk in chunks:
+            writer.write_table(chunk, row_group_size=chunk.num_rows)
+    return collected[0]
+
+
+def _places(
+    data: memoryview, metadata: Any, schema: pa.Schema, hashes: Sequence[ChunkHashes]
+) -> list[tuple[ColumnPlace, ...]]:
+    leaves = leaf_ranges(schema)
+
+    def of_group(group: int) -> Iterator[ColumnPlace]:
+        row_group = metadata.row_group(group)
+        for column, content in zip(leaves, hashes[group][1], strict=True):
+            start, stop = (
+                _bytes_of(row_group.column(column[0]))[0],
+                _bytes_of(row_group.column(column[-1]))[1],
+            )
+            yield ColumnPlace(start, stop, content, blake3(data[start:stop]).digest())
+
+    return [tuple(of_group(group)) for group in range(len(hashes))]
+
+
+def _bounds(row_group: Any, schema: pa.Schema) -> dict[str, tuple[bytes, bytes]]:
+    """Parquet orders texts and binaries as bytes, which is the order of our statistics too."""
+    found = {}
+    for field, leaves in zip(schema, leaf_ranges(schema), strict=True):
+        if field.type in (pa.string(), pa.binary()):
+            known = row_group.column(leaves[0]).statistics
+            if known is not None and known.has_min_max:
+                found[field.name] = (known.min_raw, known.max_raw)
+    return found
+
+
+def _bytes_of(leaf: Any) -> tuple[int, int]:
+    """Where the pages of one leaf column of one row group begin and end."""
+    start = leaf.dictionary_page_offset or leaf.data_page_offset
+    start = min(start, leaf.data_page_offset)
+    return start, start + leaf.total_compressed_size

@@ -1,0 +1,36 @@
+"""Tables in slices: of so many bytes, of so many rows. Copies nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pyarrow as pa
+
+from crdtcat.chunks.cutting import Sizes
+from crdtcat.options import Options
+
+
+def chunk_sizes(options: Options) -> Sizes:
+    """The sizes in which rows are cut, by a handle's options."""
+    if options.chunk_rows is not None:
+        return Sizes.fixed(options.chunk_rows)
+    return Sizes(options.chunk_rows_min, options.chunk_rows_target, options.chunk_rows_max)
+
+
+def slabs(table: pa.Table, nbytes: int) -> Iterator[tuple[pa.Table, int]]:
+    """A table in slices of about so many bytes, and how many each has: work on the first can begin."""
+    if not table.num_rows:
+        return
+    held = table.nbytes
+    if held <= nbytes:
+        yield table, held
+        return
+    rows = max(1, nbytes * table.num_rows // held)
+    slabs = (table.slice(start, rows) for start in range(0, table.num_rows, rows))
+    yield from ((slab, slab.nbytes) for slab in slabs)
+
+
+def parts_of(table: pa.Table, ends: list[int]) -> list[pa.Table]:
+    """A table cut at these row numbers."""
+    return [table.slice(start, end - start) for start, end in pairwise(ends)]
