@@ -163,9 +163,11 @@ def test_memory_does_not_grow_with_the_stream(monkeypatch: pytest.MonkeyPatch) -
                 most = max(most, pa.total_allocated_bytes() - start)
         return most
 
-    # 64 MiB go through three windows of 1 MiB, two of which are being encoded: rows, pages, and a file that
-    # grows by doubling.
-    assert peak(256) < 3 * 5 * 2**20
+    # 16 and 64 MiB go through three windows of 1 MiB, two of which are being encoded: rows, pages, and a file
+    # that grows by doubling. How far threads have come when one looks is chance: the most of several runs.
+    short, long = (max(peak(count) for _ in range(3)) for count in (64, 256))
+    assert long < 3 * 5 * 2**20
+    assert long < short + 3 * 2**20
 
 
 def test_streams_of_several_threads_and_of_one_handle() -> None:

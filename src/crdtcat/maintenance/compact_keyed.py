@@ -5,20 +5,22 @@ so a late upsert meets it as it would have met the original. Cells below a delet
 the delete itself stays in the log, for those who bring older cells later. Cells that a greater overwrite
 outdated are kept: they still hide older ones.
 
-Small chunks beside each other become one. A group of overlapping chunks is written as one version, and held
-in memory while it is.
+Small chunks beside each other become one. A group of overlapping chunks is written as one version. Its rows
+come by rising key, and are stored as they come: memory is what merging holds, and `HELD_BYTES` of its rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import encode_type
+from crdtcat.clock.hlc import wall_ms
 from crdtcat.format.kinds import COPY
 from crdtcat.format.ops import Ops
 from crdtcat.format.row_ids import RowIds
@@ -31,13 +33,18 @@ from crdtcat.head.naming import tags_of
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
 from crdtcat.maintenance.compact_plan import Simple, copy_columns
+from crdtcat.protocol import Put
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.merge import ABSENT, Folded
 from crdtcat.scan.merge_plan import Group, MergePlan, plan_merge
 from crdtcat.scan.merge_read import Reading
 from crdtcat.scan.plan import make_plan
 from crdtcat.session import Session
+from crdtcat.writing.bodies import joined_bodies
 from crdtcat.writing.made import MadeChunk, stage_made
+from crdtcat.writing.staged import require_in_time
+
+HELD_BYTES: Final = 64 * 2**20  # merged rows that are gathered before they are stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +104,33 @@ def _joined(run: Sequence[int]) -> Iterator[Group]:
         yield Group(tuple(run), (None,) * len(run), (), None, None)
 
 
+@dataclass
+class _Staged:
+    """What the version of a group will say, segments to be stored before it, and since when some are."""
+
+    since_ms: int
+    body: dict[str, Any] = field(default_factory=dict)
+    puts: list[Put] = field(default_factory=list)
+    stamps: list[tuple[Stamps, ...]] = field(default_factory=list)
+    rows: int = 0
+    bytes: int = 0
+
+
+def _runs(parts: Iterator[Folded]) -> Iterator[tuple[list[Folded], bool]]:
+    """Merged rows, as many at a time as are held, and whether they are the last."""
+    run: list[Folded] = []
+    held = 0
+    for part in parts:
+        if held >= HELD_BYTES:
+            yield run, False
+            run, held = [], 0
+        run.append(part)
+        arrays = [*part.keys, *(cells for cells, _ in part.columns)]
+        held += sum(array.nbytes for array in arrays) + part.row.nbytes * (1 + len(part.columns))
+    if run:
+        yield run, True
+
+
 class KeyedCompactor:
     """Writes groups anew, a version for each."""
 
@@ -107,7 +141,7 @@ class KeyedCompactor:
         self._execution = Execution(self._plan, session.store, FooterCache(), verify=session.options.verify)
 
     def write(self, group: Group) -> Done:
-        """Publish one group. Reads its chunks; 1 or 2 PUTs."""
+        """Publish one group. Reads its chunks; 1 PUT, and 1 for each `HELD_BYTES` of rows."""
         reading = Reading(self._plan)
         beside = {
             one.chunk: self._execution.stored(one.chunk, reading.names(one.chunk, only_keys=True))
@@ -119,23 +153,38 @@ class KeyedCompactor:
             chunk = next(chunks)
             return self._execution.stored(chunk, reading.names(chunk))
 
-        parts = list(reading.folded(group, take, beside))
-        wanted = [column for column in self._plan.needed if column.name not in self._head.settings.key]
-        written = list(self._chunks(parts, wanted, group)) if parts else []
-        made = stage_made([chunk for chunk, _ in written], self._session.options.inline_bytes)
+        made = self._staged(_runs(reading.folded(group, take, beside)), group)
         none = np.empty(0, np.uint32)
         copies = tuple(
             Copy(ordinal, RowIds(no_tags(), none, none, none), stamps=stamps)
-            for ordinal, (_, stamps) in enumerate(written)
+            for ordinal, stamps in enumerate(made.stamps)
         )
         replaced = np.array(group.chunks, np.int64)
         log = self._head.log
         done = RowOps(copies=copies, replaces=tags_of(log, replaced)[0], folded=log.ids[self._folded(group)])
         body = {**made.body, "x": Ops(rows=done).encode()}
+        require_in_time(made.since_ms)
         self._session.commit("compact", body=body, puts=made.puts, seen=self._head, writer=self._writer)
-        stored = sum(len(put.data) for put in made.puts) + sum(map(len, made.body.get("i") or ()))
-        rows = sum(len(part.row) for part in parts)
-        return Done(len(replaced), len(written), int(log.rows[replaced].sum()), rows, stored)
+        return Done(len(replaced), len(copies), int(log.rows[replaced].sum()), made.rows, made.bytes)
+
+    def _staged(self, runs: Iterator[tuple[list[Folded], bool]], group: Group) -> _Staged:
+        """Chunks of all rows; segments of all runs but the last are stored at once."""
+        wanted = [column for column in self._plan.needed if column.name not in self._head.settings.key]
+        staged, bodies = _Staged(since_ms=wall_ms()), []
+        for parts, is_last in runs:
+            written = list(self._chunks(parts, wanted, group))
+            inline_bytes = self._session.options.inline_bytes if is_last and not bodies else 0
+            made = stage_made([chunk for chunk, _ in written], inline_bytes)
+            if not is_last:
+                for put in made.puts:
+                    self._session.store.put(put.name, put.data)
+            staged.puts = made.puts
+            staged.stamps += [stamps for _, stamps in written]
+            staged.rows += sum(len(part.row) for part in parts)
+            staged.bytes += sum(len(put.data) for put in made.puts) + sum(map(len, made.body.get("i") or ()))
+            bodies.append(made.body)
+        staged.body = joined_bodies(bodies)
+        return staged
 
     def _folded(self, group: Group) -> Integers:
         """The versions whose effect is in the copies, or was left out of them."""
