@@ -16,6 +16,7 @@ import pytest
 from crdtcat import Table
 from crdtcat.maintenance import compact_keyed
 from crdtcat.scan import execute, merge_execute, merge_read
+from crdtcat.writing.made import stage_made
 from tests.catalog.lakes import lake
 
 MIB = 2**20
@@ -45,11 +46,9 @@ def scan(table: Table, look: Callable[[], None]) -> None:
 
 
 def compact(table: Table, look: Callable[[], None]) -> None:
-    real: Any = compact_keyed.stage_made
-
     def watched(*arguments: Any) -> Any:
         look()
-        return real(*arguments)
+        return stage_made(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compact_keyed, "stage_made", watched)

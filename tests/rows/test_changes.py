@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -168,3 +169,28 @@ def test_applied_to_one_snapshot_it_gives_the_other(
             else:
                 before.append(tuple(row))
         assert sorted(before) == sorted(after)
+
+
+def test_from_before_the_first_commit_to_now() -> None:
+    """Everything that is there was inserted; a keyed table too, and one that was expired."""
+    quick: dict[str, Any] = {"max_commit_delay_seconds": 0}
+    for key in ([], ["n"]):
+        table = lake(**quick).create_table("t", pa.schema([("n", pa.int64())]), key=key)
+        assert table.changes(None).to_table().num_rows == 0
+        (table.upsert if key else table.append)([{"n": 1}, {"n": 2}])
+        for _ in range(2):
+            found = table.changes(None)
+            assert (found.inserted, found.touched, found.deleted) == (2, 0, 0)
+            assert found.to_pandas()["_change"].tolist() == ["insert", "insert"]
+            assert found.to_polars()["n"].to_list() == [1, 2]
+            table.expire(older_than=timedelta(0))
+
+
+def test_a_head_names_its_snapshot() -> None:
+    table = lake().create_table("t", pa.schema([("n", pa.int64())]))
+    table.append([{"n": 1}])
+    before = table.head()
+    table.append([{"n": 2}])
+    assert table.changes(before).inserted == 1
+    assert len(table.diff(before, table.head()).added) == 1
+    assert table.read(at=before).num_rows == 1

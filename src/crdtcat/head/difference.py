@@ -72,12 +72,15 @@ class Diff:
     __repr__ = __str__
 
     def _lines(self, run: Run) -> Iterator[str]:
+        new = {chunk.hash for chunk in self._new(run)}
+        both = {chunk.hash for chunk in self._old(run) if chunk.hash in new}
         for sign, chunks, start in (
             ("-", self._old(run), run.old_start),
             ("+", self._new(run), run.new_start),
         ):
             for place, chunk in enumerate(chunks[:3]):
-                yield f"  {sign} chunk {start + place:,}  {chunk.hash[:12]}…  {chunk.rows:>10,} rows"
+                what = "  some of them changed or gone" if sign == "+" and chunk.hash in both else ""
+                yield f"  {sign} chunk {start + place:,}  {chunk.hash[:12]}…  {chunk.rows:>10,} rows{what}"
             if len(chunks) > 3:
                 yield f"  {sign} ... and {len(chunks) - 3:,} more up to chunk {start + len(chunks):,}"
 

@@ -170,7 +170,8 @@ class KeyedCompactor:
     def _staged(self, runs: Iterator[tuple[list[Folded], bool]], group: Group) -> _Staged:
         """Chunks of all rows; segments of all runs but the last are stored at once."""
         wanted = [column for column in self._plan.needed if column.name not in self._head.settings.key]
-        staged, bodies = _Staged(since_ms=wall_ms()), []
+        staged = _Staged(since_ms=wall_ms())
+        bodies: list[dict[str, Any]] = []
         for parts, is_last in runs:
             written = list(self._chunks(parts, wanted, group))
             inline_bytes = self._session.options.inline_bytes if is_last and not bodies else 0

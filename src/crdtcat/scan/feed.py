@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head
+from crdtcat.scan.frames import as_pandas, as_polars
 from crdtcat.scan.shown import as_shown
 
 CHANGE: Final = "_change"
@@ -68,6 +69,14 @@ class Feed(ABC):
         """The changes as a stream of record batches."""
         batches = (batch for table in self.tables() for batch in table.to_batches())
         return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """A pandas DataFrame; `options` go to `pyarrow.Table.to_pandas`. Needs `crdtcat[pandas]`."""
+        return as_pandas(self.to_table(), **options)
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame. Needs `crdtcat[polars]`."""
+        return as_polars(self.to_table())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)

@@ -18,6 +18,7 @@ from crdtcat.chunks.types import from_storage, storage_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head, Snapshot
 from crdtcat.scan.execute import Execution
+from crdtcat.scan.frames import as_pandas, as_polars
 from crdtcat.scan.merge_execute import MergedExecution
 from crdtcat.scan.plan import Plan, make_plan
 from crdtcat.store import Store
@@ -82,19 +83,11 @@ class Scan:
 
     def to_pandas(self, **options: Any) -> Any:
         """A pandas DataFrame; `options` go to `pyarrow.Table.to_pandas`. Needs `crdtcat[pandas]`."""
-        try:
-            import pandas  # noqa: F401, ICN001, PLC0415 (optional)
-        except ImportError as error:
-            raise InvalidArgument("to_pandas needs pandas: pip install 'crdtcat[pandas]'") from error
-        return self.to_table().to_pandas(**options)
+        return as_pandas(self.to_table(), **options)
 
     def to_polars(self) -> Any:
         """A polars DataFrame. Needs `crdtcat[polars]`."""
-        try:
-            import polars  # noqa: ICN001, PLC0415 (optional)
-        except ImportError as error:
-            raise InvalidArgument("to_polars needs polars: pip install 'crdtcat[polars]'") from error
-        return polars.from_arrow(self.to_table())
+        return as_polars(self.to_table())
 
     def to_duckdb(self, connection: Any = None) -> Any:
         """A DuckDB relation over the rows. Needs `crdtcat[sql]`."""

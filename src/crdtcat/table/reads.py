@@ -10,6 +10,7 @@ import pyarrow as pa
 from crdtcat.errors import InvalidArgument, NoSnapshots
 from crdtcat.handle import Handle
 from crdtcat.head import Chunk, Conflict, Diff, Head, History, diff_heads, prove_chunk
+from crdtcat.log import empty_log
 from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
 from crdtcat.scan.changes import Changes
@@ -117,18 +118,21 @@ class Reads(Handle):
         head = travel.head_at(self._session, at)
         return lost_values(head, conflict, self._session.store, self._footers)
 
-    def changes(self, since: At, until: At | None = None) -> Feed:
+    def changes(self, since: At | None, until: At | None = None) -> Feed:
         """The change feed: rows inserted, updated (before and after) and deleted between two snapshots.
 
         Requests: a refresh; reading it, what a scan of the chunks with changed rows takes. Counting what
         changed reads nothing. A keyed table is read at both snapshots, and compared in memory.
 
         Args:
-            since: where to start: a snapshot or its token, a version, a tag, a moment. Keep `changes.new` and
-                pass it next time: late versions are then neither lost nor repeated.
+            since: where to start: a snapshot or its token, a version, a tag, a moment; `None` is before the
+                first commit. Keep `changes.new` and pass it next time: late versions are then neither lost
+                nor repeated.
             until: where to end; now by default.
         """
-        old, new = travel.head_at(self._session, since), travel.head_at(self._session, until)
+        new = travel.head_at(self._session, until)
+        nothing = Head(self.name, empty_log(), self._session.settings)
+        old = nothing if since is None else travel.head_at(self._session, since)
         if self.key:
             return KeyedChanges(old, new, self._all_rows)
         whole = self._session.head(refresh=False).log

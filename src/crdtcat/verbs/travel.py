@@ -31,8 +31,8 @@ from crdtcat.names import validate_tag_name
 from crdtcat.session import Session
 from crdtcat.store import Missing
 
-At = Snapshot | Version | VersionId | datetime | date | str
-"""A snapshot or its token, a version or its id, a tag's name, or a moment (naive means UTC)."""
+At = Snapshot | Head | Version | VersionId | datetime | date | str
+"""A snapshot or its token, a head, a version or its id, a tag's name, or a moment (naive means UTC)."""
 
 
 def head_at(session: Session, at: At | None) -> Head:
@@ -48,12 +48,7 @@ def head_at(session: Session, at: At | None) -> Head:
     """
     if at is None:
         return session.head()
-    if isinstance(at, str):
-        at = _parse(session, at)
-    elif isinstance(at, Version):
-        at = at.id
-    elif isinstance(at, date) and not isinstance(at, datetime):
-        at = datetime(at.year, at.month, at.day, tzinfo=UTC)
+    at = _plain(session, at)
     log = session.head().log
     if isinstance(at, Snapshot):
         return Head(session.table, versions_of(log, at, session.table), session.settings)
@@ -71,6 +66,20 @@ def head_at(session: Session, at: At | None) -> Head:
     else:
         raise InvalidArgument(f"at={at!r}: pass a Snapshot, a Version or its id, a tag, a datetime, or None")
     return Head(session.table, select(log, chosen | log.is_upkeep), session.settings)
+
+
+def _plain(session: Session, at: At) -> Snapshot | VersionId | datetime:
+    """What a name of a snapshot stands for."""
+    match at:
+        case str():
+            return _parse(session, at)
+        case Head():
+            return at.snapshot
+        case Version():
+            return at.id
+        case date() if not isinstance(at, datetime):
+            return datetime(at.year, at.month, at.day, tzinfo=UTC)
+    return at
 
 
 def _require_folded(session: Session, log: Log, chosen: Array, at: str) -> None:
