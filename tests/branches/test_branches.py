@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -63,6 +63,38 @@ def test_the_size_of_a_branch_follows_the_writers_of_its_source(writers: int, by
     catalog.table("t").branch("b")
     (start,) = catalog.store.list(branches_folder("t", 1))
     assert start.size < bytes_max
+
+
+def test_writers_below_the_horizon_add_nothing_to_a_branch() -> None:
+    """A thousand writers, all folded but a few: the start names the horizon, and the same set of versions."""
+    quick: dict[str, Any] = {"max_commit_delay_seconds": 0, "grace_seconds": 0}
+    catalog = lake(**quick)
+    main = catalog.create_table("t")
+    for value in range(1000):
+        main._session.writer = main._session.upkeep_writer()  # as another handle would have
+        main.append([{"n": value}])
+    main.expire(keep_last=10)
+    main.collect()
+    branch = main.branch("b")
+    before = main.branch("old", at=main.history()[4])
+    held = before.head().row_count
+    assert 990 <= held < 1000
+    sizes = [item.size for item in catalog.store.list(branches_folder("t", 1))]
+    assert max(sizes) < 1000
+    main.append([{"n": -1}])
+    branch.append([{"n": 1000}])
+    for _ in range(2):
+        fresh = another(catalog, **quick)
+        assert sorted(numbers(fresh.table("t", "b"))) == [*range(1001)]
+        assert fresh.table("t", "old").head().row_count == held
+        assert fresh.table("t", "b").verify("content").ok
+        main.expire(older_than=timedelta(0))  # held back by both branches
+        main.collect()
+    assert before.branches()["old"].snapshot == before.head().snapshot
+    assert main.read(at=before.branches()["old"].snapshot).num_rows == held
+    assert branch.branch("c").head().row_count == 1001
+    assert main.merge("b").versions == 1
+    assert sorted(numbers(another(catalog).table("t"))) == [*range(-1, 1001)]
 
 
 def test_branch_at_an_older_snapshot() -> None:

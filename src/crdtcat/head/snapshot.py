@@ -4,6 +4,9 @@ A snapshot's `id` is a hash of exactly the version ids in it, so two readers tha
 it whatever the order in which they got there. Its `clock` says which versions those are, because writers
 count without gaps: a later reader picks them out of a larger log, whatever has arrived since, even versions
 that sort into the past. The text form (a token) carries both, and is checked when it is used.
+
+Below a horizon nothing can arrive any more. So where a snapshot holds everything that was folded, its clock
+may leave that out and name the horizon instead: it is then as long as what is new (`Snapshot.above`).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from blake3 import blake3
 
 from crdtcat.clock import VectorClock
 from crdtcat.errors import Corrupt, Expired, InvalidArgument, NotFound
+from crdtcat.format.sections import Array
 from crdtcat.format.version import pack, unpack
 from crdtcat.head.clocks import seen_by
 from crdtcat.log.join import select
@@ -34,12 +38,15 @@ class Snapshot:
         id: 64 hexadecimal digits that name the set.
         versions: how many there are, void ones included.
         clock: which they are, or how to find out (a clock of a million writers is made only when wanted).
+        horizon: all versions below it are in the set, whatever the clock says; 0: none but those it says.
     """
 
-    __slots__ = ("_clock", "id", "versions")
+    __slots__ = ("_clock", "horizon", "id", "versions")
 
-    def __init__(self, id: str, versions: int, clock: VectorClock | Callable[[], VectorClock]) -> None:
-        self.id, self.versions, self._clock = id, versions, clock
+    def __init__(
+        self, id: str, versions: int, clock: VectorClock | Callable[[], VectorClock], horizon: int = 0
+    ) -> None:
+        self.id, self.versions, self._clock, self.horizon = id, versions, clock, horizon
 
     @property
     def clock(self) -> VectorClock:
@@ -48,18 +55,33 @@ class Snapshot:
             self._clock = self._clock()
         return self._clock
 
+    def members(self, log: Log) -> Array:
+        """Per version of a log, whether it is in the set. O(n log n) in arrays."""
+        seen = seen_by(self.clock, log)
+        return seen | (log.id_fields["hlc"] < self.horizon) if self.horizon and len(log) else seen
+
+    def above(self, log: Log) -> Snapshot:
+        """The same, with a clock of those writers only that have versions above a log's horizon, if it holds
+        everything below. Can be read as long as the log is not one whose horizon lies further back."""
+        if not log.horizon or not self.members(log)[log.is_folded & ~log.is_upkeep].all():
+            return self
+        recent = set(log.id_fields["writer"][~log.is_folded].tolist())
+        clock = VectorClock({writer: seq for writer, seq in self.clock.items() if writer in recent})
+        return Snapshot(self.id, self.versions, clock, log.horizon)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Snapshot) and self.id == other.id
 
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def __reduce__(self) -> tuple[type[Snapshot], tuple[str, int, VectorClock]]:
-        return Snapshot, (self.id, self.versions, self.clock)
+    def __reduce__(self) -> tuple[type[Snapshot], tuple[str, int, VectorClock, int]]:
+        return Snapshot, (self.id, self.versions, self.clock, self.horizon)
 
     def __str__(self) -> str:
         """A token that `at=` takes anywhere, later."""
-        body = zlib.compress(pack([bytes.fromhex(self.id), self.versions, dict(self.clock)]), 9)
+        parts = [bytes.fromhex(self.id), self.versions, dict(self.clock)]
+        body = zlib.compress(pack([*parts, self.horizon] if self.horizon else parts), 9)
         return _PREFIX + base64.urlsafe_b64encode(body).decode().rstrip("=")
 
     def __repr__(self) -> str:
@@ -74,8 +96,8 @@ class Snapshot:
             coded = token.removeprefix(_PREFIX)
             unzip = zlib.decompressobj()
             body = unzip.decompress(base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)), 2**28)
-            id, versions, clock = unpack(body, "snapshot token")
-            return cls(_id(id), _count(versions), _clock(clock))
+            id, versions, clock, *horizon = unpack(body, "snapshot token")
+            return cls(_id(id), _count(versions), _clock(clock), *map(_count, horizon))
         except (ValueError, TypeError, AttributeError, binascii.Error, zlib.error, Corrupt) as error:
             raise InvalidArgument(
                 f"{str(token)[:40]!r} is not a snapshot token: pass str(snapshot)"
@@ -108,7 +130,7 @@ def versions_of(log: Log, snapshot: Snapshot, table: str) -> Log:
         NotFound: the snapshot is of another table.
     """
     # Upkeep is no part of a snapshot; what of it fits these versions is found out when rows are read.
-    seen = seen_by(snapshot.clock, log) | log.is_upkeep
+    seen = snapshot.members(log) | log.is_upkeep
     if log.horizon and not seen[log.is_folded].all():
         raise Expired(
             f"snapshot {snapshot.id[:12]} of {table!r} is below the horizon: its versions were folded "

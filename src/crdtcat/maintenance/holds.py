@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from crdtcat.format.refs import BranchStart
 from crdtcat.head import Snapshot
-from crdtcat.head.clocks import seen_by
 from crdtcat.incarnations import MAIN
 from crdtcat.log import Log
 from crdtcat.session import Session
@@ -32,12 +31,12 @@ def holds(session: Session, log: Log) -> dict[str, int]:
 
 
 def _first_unseen(log: Log, snapshot: Snapshot) -> int:
-    unseen = ~seen_by(snapshot.clock, log)
+    unseen = ~snapshot.members(log)
     times = log.id_fields["hlc"][unseen]
     return int(times.min()) if len(times) else 2**64 - 1
 
 
 def _last(log: Log, snapshot: Snapshot) -> int:
     """The time of the latest version in a snapshot: what is committed on a branch of it is later."""
-    times = log.id_fields["hlc"][seen_by(snapshot.clock, log)]
+    times = log.id_fields["hlc"][snapshot.members(log)]
     return int(times.max()) if len(times) else 0

@@ -19,7 +19,6 @@ from crdtcat.errors import Corrupt, CrdtcatError, DataError, InvalidArgument
 from crdtcat.format.refs import decode_branch_start, start_name
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.settings import MARKER, MARKER_NAME, check_marker, decode_settings, settings_name
-from crdtcat.head.clocks import seen_by
 from crdtcat.head.snapshot import Snapshot, snapshot_id
 from crdtcat.incarnations import MAIN
 from crdtcat.log import Log, State, select
@@ -82,7 +81,7 @@ def _check_one(session: Session, check: LogCheck, tell: Tell) -> None:
         check.state = State(source.folder)
         _check_one(source, check, tell)
         log = check.state.log
-        check.state = State(session.folder, select(log, seen_by(snapshot.clock, log)) if len(log) else log)
+        check.state = State(session.folder, select(log, snapshot.members(log)) if len(log) else log)
         _check_start(session, snapshot, check)
     damaged = _read_files(session, check, tell)
     _check_mark(session, check)
@@ -259,7 +258,7 @@ def _read_tags(session: Session, check: LogCheck) -> dict[str, Snapshot]:
 
 def _holds(log: Log, snapshot: Snapshot) -> bool:
     """Whether a log has exactly the versions of a snapshot, among others."""
-    chosen = select(log, seen_by(snapshot.clock, log)) if len(log) else log
+    chosen = select(log, snapshot.members(log)) if len(log) else log
     return len(chosen) == snapshot.versions and snapshot_id(chosen) == snapshot.id
 
 

@@ -29,7 +29,6 @@ from pyspark.sql.types import StructType
 
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Snapshot
-from crdtcat.head.clocks import seen_by
 from crdtcat.log import Log, select
 from crdtcat.spark.changes import CHANGE_FIELDS, Changes, changes_between
 from crdtcat.spark.options import SourceOptions
@@ -80,7 +79,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         head = self._session.head()
         log = head.log
         known = _members(log, start)
-        allowed = np.ones(len(log), bool) if self._target is None else seen_by(self._target.clock, log)
+        allowed = np.ones(len(log), bool) if self._target is None else self._target.members(log)
         fresh = np.flatnonzero(allowed & ~known)
         if not len(fresh):
             return start
@@ -160,7 +159,7 @@ def _offset(snapshot: Snapshot) -> Offset:
 def _members(log: Log, offset: Offset) -> Array:
     if not len(log):
         return np.zeros(0, bool)
-    return seen_by(Snapshot.parse(offset["snapshot"]).clock, log)
+    return Snapshot.parse(offset["snapshot"]).members(log)
 
 
 def _part(head: Head, chosen: Array) -> Head:

@@ -81,6 +81,8 @@ def make_branch(session: Session, name: str, at: At | None) -> Session:
     if name == MAIN:
         raise AlreadyExists(f"every table has a branch {MAIN!r}: choose another name")
     snapshot = head_at(session, at).snapshot
+    if session.source is None:  # a branch's own versions are not folded, wherever they sort
+        snapshot = snapshot.above(session.state.log)
     life, found = _latest(session, name)
     start = BranchStart(session.branch, session.life, str(snapshot), secrets.token_hex(8))
     path = start_name(session.table, incarnation, name, life)

@@ -22,7 +22,6 @@ from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Snapshot, Version
-from crdtcat.head.clocks import seen_by
 from crdtcat.head.snapshot import is_token, versions_of
 from crdtcat.horizons import under_way
 from crdtcat.log import select
@@ -167,7 +166,7 @@ def _require_not_expiring(session: Session, name: str, snapshot: Snapshot) -> No
     """An expiry that began before the tag was there may fold what it needs apart. One LIST."""
     log = session.state.log
     under = under_way(session.store, session.table, session.settings.incarnation, log.horizon)
-    if (~seen_by(snapshot.clock, log) & (log.id_fields["hlc"] < under)).any():
+    if (~snapshot.members(log) & (log.id_fields["hlc"] < under)).any():
         session.store.delete([_tag_name(session, name)])
         raise Expired(f"tag {name!r} was not made: its snapshot is being expired now")
 
