@@ -18,6 +18,7 @@ from crdtcat.store import open_store
 from crdtcat.testing.faulty import FaultyStore, nth
 from crdtcat.testing.invariants import head_value
 from crdtcat.testing.s3_server import S3Server
+from tests.bounds import bounded
 from tests.catalog.lakes import another, lake, objects
 
 
@@ -277,3 +278,46 @@ def test_whoever_syncs_with_whom_they_converge(steps: list[tuple[int, Any]]) -> 
         assert catalogs[first].sync(catalogs[second]).ok
     converged(catalogs[0], catalogs[1])
     converged(catalogs[1], catalogs[2])
+
+
+QUICK: dict[str, Any] = {"max_commit_delay_seconds": 0, "grace_seconds": 0}
+
+
+@settings(max_examples=bounded(60, 3), deadline=None, suppress_health_check=list(HealthCheck))
+@given(_steps, st.sets(st.integers(0, 11), min_size=1))
+def test_beside_expiries_nothing_is_lost_and_what_is_not_refused_converges(
+    steps: list[tuple[int, Any]], expiries: set[int]
+) -> None:
+    """A sync carries everything both ways, or says why not and leaves every row where it was."""
+    catalogs = [lake(**QUICK), lake(**QUICK), lake(**QUICK)]
+    catalogs[0].commit("t", [{"n": 0}])
+    for other in catalogs[1:]:
+        catalogs[0].sync(other)
+    for number, (who, what) in enumerate(steps):
+        first = another(catalogs[who], **QUICK)
+        if number in expiries:
+            first.table("t").expire(keep_last=1)
+            first.table("t").collect()
+        if not isinstance(what, int):
+            _do(first, what, number)
+        elif what != who:
+            second = another(catalogs[what], **QUICK)
+            before = [_rows(one) for one in (first, second)]
+            result = first.sync(second)
+            if result.ok:
+                assert _value(first) == _value(second)
+            elif not result.received:
+                assert [_rows(one) for one in (first, second)] == before, str(result)
+    for catalog in catalogs:
+        assert another(catalog, **QUICK).table("t").verify("content").ok
+
+
+def _value(catalog: Catalog) -> list[Any]:
+    """All but history: one side may have expired what the other still has."""
+    head = another(catalog, **QUICK).table("t").head()
+    return [_rows(catalog), head.snapshot, head.schema, dict(head.properties), head.version, head.row_count]
+
+
+def _rows(catalog: Catalog) -> list[Any]:
+    found: list[Any] = another(catalog, **QUICK).read("t").to_pylist()
+    return found
