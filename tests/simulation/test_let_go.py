@@ -20,6 +20,7 @@ from crdtcat.maintenance import garbage
 from crdtcat.table import Table
 from crdtcat.testing.paused_store import PausedStore
 from crdtcat.testing.simulated_store import SimulatedStore
+from crdtcat.verbs.parts import plan_parts
 from tests.simulation.test_collection import World, numbers, world
 
 HALF_A_DAY = TRANSACTION_SECONDS_MAX / 3600 - 0.5
@@ -117,14 +118,19 @@ def test_what_an_expiry_let_go_is_deleted_a_day_later(scene: Scene) -> None:
 
 
 def test_a_damaged_word_makes_the_collector_begin_anew(scene: Scene) -> None:
+    """With what was condemned before it, too."""
+    plan_parts(scene.table()._session, scene.rows.schema).stage(numbers(scene.world).to_batches())
+    scene.wait(DAY + 1)
+    assert len(scene.catalog().collect().of("condemned")) == 1
+    before = set(scene.world.objects)
     scene.let_go()
     scene.wait(DAY + 1)
-    (name,) = [name for name in scene.world.objects if name.startswith("garbage/")]
+    (name,) = [name for name in scene.world.objects if name.startswith("garbage/") and name not in before]
     data, modified_ms = scene.world.objects[name]
     scene.world.objects[name] = data[:-1], modified_ms
-    assert len(scene.catalog().collect().of("condemned")) == 1
+    assert len(scene.catalog().collect().of("condemned")) == 2
     scene.wait(DAY + 1)
-    assert len(scene.catalog().collect().deleted) == 1
+    assert len(scene.catalog().collect().deleted) == 2
 
 
 def test_a_branch_let_go_twice_is_not_lost(scene: Scene) -> None:

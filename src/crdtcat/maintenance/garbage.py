@@ -156,17 +156,17 @@ class _Collection:
         self, lists: list[_List], listing: SegmentListing, referenced: Array, now_ms: int
     ) -> Array:
         """Since when each segment is known to be garbage. A list of which anything was used again counts for
-        nothing: what it says of the others may be as old. Nor does what was said before one was let go."""
+        nothing: what it says of the others may be as old. Nor does what was said before one was let go; where
+        that list cannot be read, before any was."""
         since = np.full(len(listing), NEVER, np.int64)
-        for each in lists:
-            if not is_let_go(each.name) and self._counts(each, referenced, now_ms):
+        counting = [each for each in lists if self._counts(each, referenced, now_ms)]
+        anything = max((each.modified_ms for each in counting if each.members is None), default=0)
+        counting = [each for each in counting if each.members is not None and each.modified_ms >= anything]
+        for each in counting:
+            if not is_let_go(each.name):
                 since[each.members] = np.minimum(since[each.members], each.modified_ms)
-        for each in sorted(lists, key=lambda each: each.modified_ms):
-            if not is_let_go(each.name) or not self._counts(each, referenced, now_ms):
-                continue
-            if each.members is None:
-                since[since < each.modified_ms] = NEVER
-            else:
+        for each in sorted(counting, key=lambda each: each.modified_ms):
+            if is_let_go(each.name):
                 since[each.members] = each.modified_ms
         return since
 
