@@ -93,3 +93,12 @@ def test_a_catalog() -> None:
     assert [each.table for each in found.tables] == ["empty", "t"]
     assert (found.rows, found.stored_bytes, found.logical_bytes) == (100, size(catalog), 800)
     assert str(found).splitlines()[-1] == f"2 tables: 100 rows, {size(catalog):,} bytes stored"
+
+
+def test_a_keyed_table_says_that_rows_may_share_a_key() -> None:
+    table = lake().create_table("t", pa.schema([("n", pa.int64())]), key=["n"])
+    for _ in range(2):
+        table.upsert([{"n": 1}])
+    assert str(table.stats()).startswith("t: up to 2 rows in 2 chunks")
+    assert "up to 2 rows" in repr(table.head())
+    assert table.scan().count() == 1

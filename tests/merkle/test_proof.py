@@ -173,6 +173,8 @@ def test_chunks_that_are_not_there(tmp_path: Any) -> None:
             table.proof(wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match=r"pyarrow\.Table"):
         check_rows(gone, [1])
+    with pytest.raises(InvalidArgument, match="no proof"):
+        check_proof(table.head().root_hash, gone, table.head())  # type: ignore[arg-type]
 
 
 def test_a_tree_of_one_leaf_and_its_proof() -> None:

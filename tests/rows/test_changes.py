@@ -194,3 +194,4 @@ def test_a_head_names_its_snapshot() -> None:
     assert table.changes(before).inserted == 1
     assert len(table.diff(before, table.head()).added) == 1
     assert table.read(at=before).num_rows == 1
+    assert (len(table.diff(None).added), table.diff(None).rows_removed) == (2, 0)

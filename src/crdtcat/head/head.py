@@ -210,8 +210,9 @@ class Head:
         return GCounter(dict(zip(writers.tolist(), counts.tolist(), strict=True)))
 
     def __repr__(self) -> str:
+        most = "up to " if self.settings.key else ""
         return (
-            f"Head({self.table}: version {self.version:,}, {self.row_count:,} rows, "
+            f"Head({self.table}: version {self.version:,}, {most}{self.row_count:,} rows, "
             f"{len(self.live):,} chunks, "
             f"{len(self.columns.all)} columns, snapshot {self.snapshot.id[:12]})"
         )

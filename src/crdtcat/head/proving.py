@@ -71,6 +71,8 @@ def check_proof(root_hash: str, chunk: Chunk | str | bytes | pa.Table, proof: Pr
         proof = Proof.from_bytes(proof)
     elif isinstance(proof, str):
         proof = Proof.from_json(proof)
+    elif not isinstance(proof, Proof):
+        raise InvalidArgument(f"{proof!r:.80} is no proof: pass what table.proof() gave")
     if isinstance(chunk, pa.Table):
         hash = _rows_hash(chunk)
     else:

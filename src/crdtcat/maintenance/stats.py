@@ -38,6 +38,7 @@ class TableStats:
         loose_files: version files and claims: what `checkpoint` would put into one bundle, at most.
         compactable: chunks that `compact` would write anew.
         compacted: chunks they would become, about.
+        is_keyed: whether the table has a key: then it has at most so many rows, as several may share a key.
     """
 
     table: str
@@ -57,10 +58,12 @@ class TableStats:
     loose_files: int
     compactable: int
     compacted: int
+    is_keyed: bool = False
 
     def __str__(self) -> str:
+        most = "up to " if self.is_keyed else ""
         lines = [
-            f"{self.table}: {self.rows:,} rows in {self.chunks:,} chunks, {self.versions:,} versions",
+            f"{self.table}: {most}{self.rows:,} rows in {self.chunks:,} chunks, {self.versions:,} versions",
             f"  content   {self.logical_bytes:,} bytes now, {self.history_bytes:,} with all history",
             f"  stored    {self.stored_bytes:,} bytes in {self.segments:,} segments and the log",
             f"  past      {self.past_bytes:,} of these bytes are for earlier snapshots only",
@@ -118,6 +121,7 @@ def stats(session: Session) -> TableStats:
         loose_files=sum(map(is_commit, names)),
         compactable=anew,
         compacted=sum(max(1, -(-_rows(head, group) // target)) for group in todo),
+        is_keyed=head.keyed is not None,
     )
 
 

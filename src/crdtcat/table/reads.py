@@ -130,9 +130,7 @@ class Reads(Handle):
                 nor repeated.
             until: where to end; now by default.
         """
-        new = travel.head_at(self._session, until)
-        nothing = Head(self.name, empty_log(), self._session.settings)
-        old = nothing if since is None else travel.head_at(self._session, since)
+        new, old = travel.head_at(self._session, until), self._before(since)
         if self.key:
             return KeyedChanges(old, new, self._all_rows)
         whole = self._session.head(refresh=False).log
@@ -144,12 +142,21 @@ class Reads(Handle):
             head, self._session.store, columns=None, filter=None, verify=verify, footers=self._footers
         ).to_table()
 
-    def diff(self, a: At, b: At | None = None) -> Diff:
-        """The chunks that differ between two snapshots, and how many rows they hold; `b` is now by default.
+    def _before(self, since: At | None) -> Head:
+        """Where a comparison starts; `None` is before the first commit."""
+        if since is None:
+            return Head(self.name, empty_log(), self._session.settings)
+        return travel.head_at(self._session, since)
 
-        Requests: what `head` makes for each; no data is read. Time: both heads, then O(changes * log chunks).
+    def diff(self, a: At | None, b: At | None = None) -> Diff:
+        """The chunks that differ between two snapshots, and how many rows they hold.
+
+        `a` is where to start, `None` before the first commit; `b` is now by default.
+
+        Row by row, with values: `changes`. Requests: what `head` makes for each; no data is read. Time: both
+        heads, then O(changes * log chunks).
         """
-        return diff_heads(travel.head_at(self._session, a), travel.head_at(self._session, b))
+        return diff_heads(self._before(a), travel.head_at(self._session, b))
 
     def proof(self, chunk: Chunk | int | str, at: At | None = None) -> Proof:
         """A proof that a chunk (one of `head.chunks`, its number or its hash) is in the table.
