@@ -19,8 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +40,7 @@ from crdtcat.difference.regions import (
     outside,
     together,
 )
+from crdtcat.difference.rising import match_rising
 from crdtcat.difference.rows import align_rows, changed_cells, pair_rows
 from crdtcat.difference.script import EditScript, make_script
 from crdtcat.errors import InvalidArgument
@@ -118,7 +118,7 @@ class _Comparison:
             [part for part, result in zip(parts, results, strict=True) if result is None]
         ):
             if block[0] < block[1] and block[2] < block[3]:  # else all its rows came, or went
-                yield self._aligned(pool, block)
+                yield from self._aligned(pool, block)
 
     def _in_place(self, block: Block) -> Found | None:
         """The n-th row against the n-th; None if the counts or most cells differ, or rows have moved."""
@@ -156,21 +156,26 @@ class _Comparison:
         before, after = known(), self.chunks[n0].column_hashes
         return [name for name in self.columns if name not in before or before[name] != after[name]]
 
-    def _aligned(self, pool: ThreadPoolExecutor, block: Block) -> Found:
-        """Row by row, wherever they stand."""
+    def _aligned(self, pool: ThreadPoolExecutor, block: Block) -> list[Found]:
+        """Row by row, wherever they stand: by a column that rises, or by their hashes."""
         o0, o1, n0, n1 = block
-        start, stop = int(self.new_ends[n0]), int(self.new_ends[n1])
-        before = int(self.old_ends[o0])
-        parts = [*pool.map(self._loaded, range(o0, o1))]
-        slices = [self.new.slice(int(self.new_ends[at]), self.chunks[at].rows) for at in range(n0, n1)]
-        hashed = [*pool.map(partial(row_hashes, columns=self.columns), slices)]
-        old, new = pa.concat_tables([table for table, _ in parts]), self.new.slice(start, stop - start)
-        hashes = np.concatenate([own for _, own in parts]), np.concatenate(hashed)
+        ends = self.new_ends[n0 : n1 + 1] - self.new_ends[n0]
+        tables = [*pool.map(lambda at: self._load(at, at + 1, self.columns), range(o0, o1))]
+        old, new = pa.concat_tables(tables), self.new.slice(int(self.new_ends[n0]), int(ends[-1]))
+        found = match_rising(old, new, self.columns, ends.tolist(), pool.map)
+        if found is None:
+            slices = [new.slice(start, stop - start) for start, stop in pairwise(ends.tolist())]
+            hashes = [[*pool.map(self._hashed, side)] for side in (tables, slices)]
+            found = [self._by_hashes(old, new, (np.concatenate(hashes[0]), np.concatenate(hashes[1])))]
+        return [one.moved(int(self.old_ends[o0]), int(self.new_ends[n0])) for one in found]
+
+    def _hashed(self, rows: pa.Table) -> Hashes:
+        return row_hashes(rows, self.columns)
+
+    def _by_hashes(self, old: pa.Table, new: pa.Table, hashes: tuple[Hashes, Hashes]) -> Found:
         found = align_rows(old, new, self.columns, hashes)
         pairs = pair_rows(found, old, new, self.columns)
-        changed = changed_cells(old, new, pairs, self.columns)
-        runs = found.runs + np.array([before, start, 0])
-        return found_pairs(runs, (pairs[0] + before, pairs[1] + start), changed)
+        return found_pairs(found.runs, pairs, changed_cells(old, new, pairs, self.columns))
 
     def _by_key(self, pool: ThreadPoolExecutor, same: Alignment, kept: Numbers, key: list[str]) -> Found:
         """Everything outside equal chunks, by key."""

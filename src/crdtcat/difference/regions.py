@@ -52,11 +52,16 @@ class NewChunk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """What became of a region: rows count from the beginning of the tables."""
+    """What became of a region: runs that were kept, rows that were updated, and in which columns."""
 
     kept: Numbers
     updated: tuple[Numbers, Numbers]
     changed: Mapping[str, Flags]
+
+    def moved(self, old: int, new: int) -> Found:
+        """The same where other rows come before."""
+        updated = self.updated[0] + old, self.updated[1] + new
+        return Found(self.kept + np.array([old, new, 0]), updated, self.changed)
 
 
 def found_pairs(kept: Numbers, pairs: tuple[Numbers, Numbers], changed: Mapping[str, Flags]) -> Found:
