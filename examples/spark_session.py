@@ -13,13 +13,17 @@ from typing import Any
 
 @contextmanager
 def quiet_session(name: str) -> Iterator[Any]:
-    """A session on this machine, stopped at the end."""
+    """A session on this machine, stopped at the end; the one that runs already, if there is one."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise SystemExit(
             "Spark needs Java 17: install one (a package such as openjdk-17-jre-headless), try again"
         )
     from pyspark.sql import SparkSession  # noqa: PLC0415 (takes seconds: first see whether there is a Java)
 
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers take whatever python3 is on the path
     builder = (
         SparkSession.builder.master("local[2,4]")

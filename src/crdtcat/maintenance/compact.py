@@ -20,7 +20,7 @@ from crdtcat.head import Head
 from crdtcat.head.keyed import KeyedRows
 from crdtcat.maintenance import rewrite
 from crdtcat.maintenance.cluster import Clusterer, check_columns
-from crdtcat.maintenance.compact_keyed import KeyedCompactor, keyed_groups
+from crdtcat.maintenance.compact_keyed import Done, KeyedCompactor, keyed_groups
 from crdtcat.maintenance.compact_plan import groups
 from crdtcat.maintenance.progress import Progress, Tell, teller
 from crdtcat.maintenance.rewrite import Counts, Rewriter, cut
@@ -82,21 +82,19 @@ def compact(
         StoreUnavailable, Corrupt: what was published before stands and is right.
     """
     began, tell = time.monotonic(), teller(progress)
-    _check_rows(rows)
+    sizes = chunk_sizes(session, rows)
     head = session.head()
-    target = rows or session.options.chunk_rows or session.options.chunk_rows_target
     clustered, by = Counts(), tuple[str, ...]()
     if cluster_by is not None:
         by = check_columns(head, cluster_by)
-        sorter = Clusterer(session, by, target, tell)
+        sorter = Clusterer(session, by, sizes.target, tell)
         sorter.run(head)
         clustered = sorter.counts
         head = session.head() if clustered.versions else head
     if head.keyed is not None:
-        return _compact_keyed(session, head, head.keyed, target, tell)
-    todo = list(groups(head, least=max(2, target // LEAST_SHARE), target=target))
-    most = rows or session.options.chunk_rows or session.options.chunk_rows_max
-    work = Compactor(session, head, most)
+        return _compact_keyed(session, head, head.keyed, sizes, tell)
+    todo = list(groups(head, least=sizes.least, target=sizes.target))
+    work = Compactor(session, head, sizes.most)
     total = sum(map(len, todo))
     for group in todo:
         work.add(group)
@@ -105,15 +103,22 @@ def compact(
     return CompactResult(**asdict(clustered + work.counts), cluster_by=by, seconds=time.monotonic() - began)
 
 
-def _compact_keyed(session: Session, head: Head, keyed: KeyedRows, target: int, tell: Tell) -> CompactResult:
+def _compact_keyed(
+    session: Session, head: Head, keyed: KeyedRows, sizes: ChunkSizes, tell: Tell
+) -> CompactResult:
     began = time.monotonic()
-    todo = list(keyed_groups(head, keyed, least=max(2, target // LEAST_SHARE), target=target))
-    work, done = KeyedCompactor(session, head, keyed, target), []
+    todo = list(keyed_groups(head, keyed, least=sizes.least, target=sizes.target))
+    work, done = KeyedCompactor(session, head, keyed, sizes.target), []
     total = sum(len(group.chunks) for group in todo)
     for group in todo:
         done.append(work.write(group))
         before = sum(one.chunks_before for one in done)
         tell(Progress("compacting", before, total, "chunks", bytes=sum(one.bytes for one in done)))
+    return keyed_result(done, time.monotonic() - began)
+
+
+def keyed_result(done: Sequence[Done], seconds: float) -> CompactResult:
+    """What was done to groups of a keyed table, taken together."""
     return CompactResult(
         versions=len(done),
         chunks_before=sum(one.chunks_before for one in done),
@@ -121,13 +126,28 @@ def _compact_keyed(session: Session, head: Head, keyed: KeyedRows, target: int, 
         rows=sum(one.rows for one in done),
         bytes=sum(one.bytes for one in done),
         rows_left_out=sum(one.rows_before - one.rows for one in done),
-        seconds=time.monotonic() - began,
+        seconds=seconds,
     )
 
 
-def _check_rows(rows: object) -> None:
+@dataclass(frozen=True, slots=True)
+class ChunkSizes:
+    """How many rows make a chunk small, how many it should have, and how many it has at most."""
+
+    least: int
+    target: int
+    most: int
+
+
+def chunk_sizes(session: Session, rows: object) -> ChunkSizes:
+    """As the caller or the catalog's options say. Raises `InvalidArgument`."""
     if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or rows < 1):
         raise InvalidArgument(f"rows={rows!r}: how many rows should a chunk have? Pass a number from 1 on")
+    options = session.options
+    target = rows or options.chunk_rows or options.chunk_rows_target
+    return ChunkSizes(
+        max(2, target // LEAST_SHARE), target, rows or options.chunk_rows or options.chunk_rows_max
+    )
 
 
 class Compactor:

@@ -19,15 +19,17 @@ import pyarrow as pa
 
 from crdtcat import Catalog
 from crdtcat.chunks.check import check_segment
-from crdtcat.errors import InvalidArgument
 from crdtcat.incarnations import MAIN
 from crdtcat.maintenance import verify as verify_here
-from crdtcat.maintenance.compact import LEAST_SHARE, Compactor, CompactResult
+from crdtcat.maintenance.compact import Compactor, CompactResult, chunk_sizes, keyed_result
+from crdtcat.maintenance.compact_keyed import Done, KeyedCompactor, keyed_groups
 from crdtcat.maintenance.compact_plan import groups
 from crdtcat.maintenance.rewrite import Counts
 from crdtcat.maintenance.verify_report import Depth, VerifyReport
 from crdtcat.maintenance.verify_segments import SegmentCheck
-from crdtcat.spark.pinned import pinned_head
+from crdtcat.scan.merge_plan import Group
+from crdtcat.session import Session
+from crdtcat.spark.pinned import Pinned, pinned_head
 from crdtcat.spark.reading import deal
 from crdtcat.spark.saving import as_catalog, for_tasks
 from crdtcat.spark.worker import task_begins
@@ -89,23 +91,36 @@ def compact(
     began = time.monotonic()
     handle = for_tasks(as_catalog(catalog))
     session = handle.table(table, branch)._session
+    sizes = chunk_sizes(session, rows)
     head = session.head()
-    if head.keyed is not None:
-        raise InvalidArgument(f"table {table!r} has a key: such tables are not compacted yet")
-    target = rows or session.options.chunk_rows or session.options.chunk_rows_target
-    todo = [list(group) for group in groups(head, least=max(2, target // LEAST_SHARE), target=target)]
     pinned = pinned_head(handle, head, branch)
+    if head.keyed is not None:
+        todo = list(keyed_groups(head, head.keyed, least=sizes.least, target=sizes.target))
+
+        def merge(share: Sequence[Group]) -> list[Done]:
+            there = pinned.head()
+            assert there.keyed is not None
+            work = KeyedCompactor(_session(pinned), there, there.keyed, sizes.target)
+            return [work.write(group) for group in share]
+
+        weights = [int(head.log.nbytes[list(group.chunks)].sum()) for group in todo]
+        return keyed_result(in_tasks(spark, merge, todo, weights), time.monotonic() - began)
+    plain = [list(group) for group in groups(head, least=sizes.least, target=sizes.target)]
 
     def write(share: Sequence[list[int]]) -> list[Counts]:
-        work = Compactor(pinned.catalog.table(table, branch)._session, pinned.head(), target)
+        work = Compactor(_session(pinned), pinned.head(), sizes.most)
         for group in share:
             work.add(group)
         work.publish()
         return [work.counts]
 
-    sizes = [int(head.log.nbytes[group].sum()) for group in todo]
-    done: list[Counts] = in_tasks(spark, write, todo, sizes)
+    weights = [int(head.log.nbytes[group].sum()) for group in plain]
+    done: list[Counts] = in_tasks(spark, write, plain, weights)
     return CompactResult(**asdict(sum(done, Counts())), seconds=time.monotonic() - began)
+
+
+def _session(pinned: Pinned) -> Session:
+    return pinned.catalog.table(pinned.table, pinned.branch)._session
 
 
 def in_tasks(
