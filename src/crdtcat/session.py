@@ -258,7 +258,7 @@ class Session:
                 if self.settings.mode == "cas" and writer is None:
                     return self._commit_claimed(operation, whole, puts, seen)
                 id = self._commit_merged(whole, puts, seen, writer)
-                return version_of(id, operation, whole)
+                return version_of(id, operation, whole, self._state.log)
             except ModeSwitched:  # met before anything was committed, and after the rows were stored
                 puts = ()
                 self.refresh()
@@ -276,7 +276,7 @@ class Session:
         except CommitConflict as error:
             error.again = lambda answers: self._commit_claimed(operation, whole, (), seen, Policy.of(answers))
             raise
-        return replace(version_of(id, operation, whole), number=number, rebases=rebases)
+        return replace(version_of(id, operation, whole, self._state.log), number=number, rebases=rebases)
 
     def _commit_merged(
         self, whole: Mapping[str, Any], puts: Sequence[Put], seen: Head | None, writer: Writer | None

@@ -62,17 +62,18 @@ class StagedSession(Session):
         """The pinned snapshot with what is staged over it. No request."""
         with self._staging():
             if self._shown is None or self._shown[0] != len(self.staged):
-                head = Head(self.table, join(self.pinned, self._log()), self.settings)
+                head = Head(self.table, self.log_with(self.staged), self.settings)
                 self.known = known_from_head(head.columns) or self.known
                 self._shown = len(self.staged), head
             return self._shown[1]
 
-    def _log(self) -> Log:
+    def log_with(self, staged: Sequence[StagedVersion]) -> Log:
+        """The pinned snapshot's log with some versions."""
         builder = LogBuilder(self.folder)
-        for item in self.staged:
+        for item in staged:
             _, body = decode_version(item.data, str(item.id))
             builder.add(item.id, body, str(item.id))
-        return builder.build()
+        return join(self.pinned, builder.build())
 
     def commit(
         self,
@@ -101,7 +102,7 @@ class StagedSession(Session):
             }
             id, data = encode_version({**whole, **clock, **stamp})
             self.staged.append(StagedVersion(id, data))
-        return version_of(id, operation, whole)
+        return version_of(id, operation, whole, self.pinned if seen is None else seen.log)
 
     def take(self, staged: Sequence[StagedVersion]) -> None:
         """Add versions that a fork has staged."""

@@ -13,6 +13,7 @@ from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt
 from crdtcat.format.sections import Array
 from crdtcat.format.version import OPERATIONS, unpack
+from crdtcat.head.row_counts import row_counts
 from crdtcat.log.log import NO_TIME, Log
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,7 +26,7 @@ class Version:
     Attributes:
         id: its identity and its place in the order all readers agree on.
         operation: "append", "overwrite", "schema", ...
-        rows: rows it added.
+        rows: rows it stored: added, and new values of others; those that a clustering put in order.
         bytes: bytes of Arrow content it added.
         chunks: chunks it added.
         metadata: what the user attached; never `None`.
@@ -34,6 +35,10 @@ class Version:
         stands: false where an earlier version with the same idempotency key counts instead.
         rebases: how often the commit was moved past others. Always 0 in merge mode: nothing is in the way.
         number: its place in a table in CAS mode, from 1; 0 for versions without one.
+        rows_added: rows it added; in a keyed table, those it upserted.
+        rows_updated: rows it gave new values, as it knew them. Some may have been deleted at the same time.
+        rows_deleted: rows it deleted, as it knew them: others may have deleted the same. An overwrite
+            replaces instead, and says 0; in a keyed table it is keys, whether or not they were there.
     """
 
     id: VersionId
@@ -47,6 +52,9 @@ class Version:
     stands: bool = True
     rebases: int = 0
     number: int = 0
+    rows_added: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
 
     @property
     def time(self) -> datetime:
@@ -57,7 +65,9 @@ class Version:
         when = self.time.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
         void = "" if self.stands else " (void: its idempotency key was used before)"
         about = f" {dict(self.metadata)}" if self.metadata else ""
-        return f"{when}  {self.operation:<10} {self.rows:>10,} rows  {self.id}{about}{void}"
+        both = f" ({self.rows_deleted:,} deleted)" if self.rows and self.rows_deleted else ""
+        rows = f"{self.rows or self.rows_deleted:>10,} rows{both}"
+        return f"{when}  {self.operation:<10} {rows}  {self.id}{about}{void}"
 
 
 def time_range(least: int, greatest: int) -> tuple[datetime, datetime] | None:
@@ -100,6 +110,7 @@ def version_at(log: Log, index: int, *, stands: bool = True) -> Version:
     id = log.id_at(index)
     chunks = slice(int(log.chunk_start[index]), int(log.chunk_start[index + 1]))
     metadata, key = log.metadata[index].as_py(), log.key[index].as_py()
+    counts = row_counts(log, id, log.kind[chunks].tolist(), log.rows[chunks].tolist(), log.ops[index].as_py())
     return Version(
         id=id,
         operation=OPERATIONS[int(log.operation[index])],
@@ -111,6 +122,9 @@ def version_at(log: Log, index: int, *, stands: bool = True) -> Version:
         time_range=time_range(int(log.time_min[index]), int(log.time_max[index])),
         stands=stands,
         number=int(log.number[index]),
+        rows_added=counts.added,
+        rows_updated=counts.updated,
+        rows_deleted=counts.deleted,
     )
 
 

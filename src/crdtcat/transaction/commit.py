@@ -47,7 +47,7 @@ def commit_merged(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]
     for session in sessions:
         session.base.marked = True
     publish_version(Put(f"{TRANSACTIONS}{id}.v", data), None, store)
-    return [tuple(committed_version(part) for part in parts[session.folder]) for session in sessions]
+    return [committed_versions(session, parts[session.folder]) for session in sessions]
 
 
 def _require_merge_mode(session: StagedSession) -> None:
@@ -78,7 +78,12 @@ def _stamped(sessions: Sequence[StagedSession]) -> tuple[dict[str, list[StagedVe
     return parts, *encode_version({"h": clock.tick(), "w": writer, "s": longest, "t": listed})
 
 
-def committed_version(part: StagedVersion, *, rebases: int = 0, number: int = 0) -> Version:
-    """A version of a transaction as its author sees it."""
-    _, body = decode_version(part.data, str(part.id))
-    return replace(version_of(part.id, OPERATIONS[body["o"]], body), rebases=rebases, number=number)
+def committed_versions(
+    session: StagedSession, parts: Sequence[StagedVersion], *, rebases: int = 0
+) -> tuple[Version, ...]:
+    """Versions of a transaction as their author sees them."""
+    log, made = session.log_with(parts), []
+    for part in parts:
+        _, body = decode_version(part.data, str(part.id))
+        made.append(replace(version_of(part.id, OPERATIONS[body["o"]], body, log), rebases=rebases))
+    return tuple(made)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -33,7 +33,7 @@ from crdtcat.log.join import join_all
 from crdtcat.modes import ModeSwitched
 from crdtcat.protocol.claimer import Parent, Verdict
 from crdtcat.staged import StagedSession
-from crdtcat.transaction.commit import committed_version, switched_meanwhile
+from crdtcat.transaction.commit import committed_versions, switched_meanwhile
 from crdtcat.transaction.reading import Read, changed
 from crdtcat.writing.restamp import StagedVersion, restamped
 from crdtcat.writing.writer import Slot, Writer, check_clock
@@ -177,5 +177,5 @@ def _versions(session: StagedSession, work: Committing) -> tuple[Version, ...]:
     if not parts:
         return ()
     session.base.chain.saw(Parent(step.number, parts[-1].id), work.created_at)
-    made = [committed_version(part, rebases=work.rebases) for part in parts]
-    return (*made[:-1], committed_version(parts[-1], rebases=work.rebases, number=step.number))
+    made = committed_versions(session, parts, rebases=work.rebases)
+    return (*made[:-1], replace(made[-1], number=step.number))

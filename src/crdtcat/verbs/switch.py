@@ -68,7 +68,7 @@ def _to_cas(session: Session) -> Version | None:
 
 def _claimed(session: Session, operation: str) -> Version:
     id, number, rebases, body = claim_switch(session, operation)
-    return replace(version_of(id, operation, body), number=number, rebases=rebases)
+    return replace(version_of(id, operation, body, session.state.log), number=number, rebases=rebases)
 
 
 def _publish(session: Session) -> None:

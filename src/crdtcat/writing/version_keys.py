@@ -10,7 +10,9 @@ import numpy as np
 from crdtcat.clock import VersionId
 from crdtcat.format.version import OPERATIONS, pack, unpack
 from crdtcat.head import Head, Version
+from crdtcat.head.row_counts import row_counts
 from crdtcat.head.version import time_range
+from crdtcat.log.log import Log
 
 
 def version_body(
@@ -36,9 +38,10 @@ def seen_clock(head: Head) -> dict[str, Any]:
     return {"p": log.id_at(parent).to_bytes(), "c": dict(beyond)}
 
 
-def version_of(id: VersionId, operation: str, body: Mapping[str, Any]) -> Version:
-    """A commit as its author sees it."""
+def version_of(id: VersionId, operation: str, body: Mapping[str, Any], log: Log) -> Version:
+    """A commit as its author sees it, who knows a log."""
     times = body.get("r")
+    counts = row_counts(log, id, body.get("b") or (), body.get("n") or (), body.get("x"))
     return Version(
         id=id,
         operation=operation,
@@ -48,4 +51,7 @@ def version_of(id: VersionId, operation: str, body: Mapping[str, Any]) -> Versio
         metadata=body.get("m") or {},
         key=body.get("k"),
         time_range=None if times is None else time_range(*times),
+        rows_added=counts.added,
+        rows_updated=counts.updated,
+        rows_deleted=counts.deleted,
     )
