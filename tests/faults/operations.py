@@ -127,6 +127,8 @@ PLAYS: Final = (
     Play("set-properties", lambda c: _table(c).set_properties(owner="me")),
     Play("tag", lambda c: _table(c).tag("new")),
     Play("restore", lambda c: _table(c).restore(_table(c).history()[0].id), frozenset(range(3))),
+    Play("compact", lambda c: _table(c).compact()),
+    Play("cluster", lambda c: _table(c).compact(cluster_by=["word"])),
     Play("checkpoint", lambda c: _table(c).checkpoint()),
     Play("collect", _collect),
     Play("branch", lambda c: _table(c).branch("other").append(rows(NEW))),

@@ -322,6 +322,38 @@ def test_a_column_dropped_meanwhile_stays_dropped() -> None:
     assert ids(table) == sorted(ids(table))
 
 
+def test_on_a_branch_and_merged() -> None:
+    table = shuffled()
+    branch = table.branch("ordered")
+    branch.compact(cluster_by=["id"], rows=10)
+    table.update("id = 3", {"v": "new"})
+    before = cells_by_row(table.head(), table)
+    assert ids(table) != sorted(ids(table)) == ids(branch)
+    table.merge("ordered")
+    assert ids(table) == sorted(ids(table))
+    assert cells_by_row(table.head(), table) == before
+    assert table.conflicts() == ()
+
+
+def test_expired_and_collected_it_stays_in_order() -> None:
+    quick = {"grace_seconds": 0.0, "max_commit_delay_seconds": 0.0, "inline_bytes": 0}
+    catalog = lake(**quick)
+    table = shuffled(catalog)
+    table.update("id = 3", {"v": "new"})
+    table.compact(cluster_by=["id"], rows=10)
+    table.append([{"id": 1, "v": "more"}])
+    shown = content(table)
+    table.expire(keep_last=1)
+    table.checkpoint()
+    table.collect()
+    cold = another(catalog, **quick).table("t")
+    assert content(cold) == shown
+    cold.update("id = 3", {"v": "newer"})
+    cold.compact(cluster_by=["id"], rows=10)
+    assert ids(cold) == sorted(row["id"] for row in shown)
+    assert cold.verify("content").ok
+
+
 def test_more_than_a_commit_holds_is_spread_and_then_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewrite, "COMMIT_BYTES", 200)
     told: list[Progress] = []

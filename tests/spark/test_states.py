@@ -43,7 +43,7 @@ def step(rng: random.Random, table: Table) -> None:
     names = [name for name in table.schema.names if name != "shop"]
     action = rng.choice(
         ["append"] * 6
-        + ["update", "update", "delete", "delete", "compact"]
+        + ["update", "update", "delete", "delete", "compact", "cluster"]
         + ["overwrite", "part", "part", "restore", "add", "drop", "rename", "widen", "checkpoint"]
     )
     some = f"shop = 's{rng.randrange(3)}'" if rng.random() < 0.3 else None
@@ -54,6 +54,8 @@ def step(rng: random.Random, table: Table) -> None:
             table.delete(some or "shop = 's2'")
         elif action == "compact":
             table.compact(rows=50)
+        elif action == "cluster":
+            table.compact(rows=30, cluster_by=[rng.choice(names), "shop"])
         elif action == "append":
             table.append(rows(rng, table))
         elif action == "overwrite":

@@ -232,7 +232,7 @@ def test_every_request_failing_once_and_then_again(fault: Any) -> None:
 
 
 _verbs = st.sampled_from(
-    ("append", "keyed", "overwrite", "update", "delete", "property", "column", "compact")
+    ("append", "keyed", "overwrite", "update", "delete", "property", "column", "compact", "cluster")
 )
 _steps = st.lists(
     st.one_of(st.tuples(st.integers(0, 2), _verbs), st.tuples(st.integers(0, 2), st.integers(0, 2))),
@@ -257,6 +257,8 @@ def _do(catalog: Catalog, verb: str, number: int) -> None:
             table.set_properties(last=number)
         case "column":
             table.append([{"n": number, f"c{number % 2}": number}], evolve=True)
+        case "cluster":
+            table.compact(cluster_by=["n"], rows=4)
         case _:
             table.compact()
 
