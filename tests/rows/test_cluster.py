@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
 from crdtcat.errors import InvalidArgument
+from crdtcat.head import Head
+from crdtcat.head.places import Placed, Places
+from crdtcat.intervals.runs import expand
 from crdtcat.maintenance import Progress, rewrite
 from tests.bounds import bounded
 from tests.catalog.lakes import another, lake, refused
@@ -426,11 +429,44 @@ def test_with_and_without_clustering_the_same_rows(steps: list[tuple[str, int, i
         arrive()
     head = first.head()
     assert cells_by_row(head, first) == cells_by_row(without_rewriting(head), first)
+    check_places(head)
     assert content(tables[1]) == content(first) == content(another(catalog).table("t"))
     first.compact(cluster_by=["v", "id"], rows=3)
     assert cells_by_row(first.head(), first) == cells_by_row(without_rewriting(first.head()), first)
     rows = [(row["v"], row["id"]) for row in content(tables[1])]
     assert rows == sorted(rows)
+    check_places(first.head())
+
+
+def check_places(head: Head) -> None:
+    """What is known of places without looking at rows is what the rows say."""
+    rows = head.rows
+    exact = Places(head.log, rows._changes, rows.tags)
+    found, expected = (places.of_pieces(rows._by_birth[0]) for places in (rows._places, exact))
+    assert not exact.is_settled
+    for one, other in zip(_by_row(found), _by_row(expected), strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def _by_row(placed: Placed) -> tuple[Any, ...]:
+    """Row by row, by birth: birth, offset, the chunk it stands in, where in it."""
+    owner, along = expand(placed.pieces.stop - placed.pieces.start)
+    birth, offset = placed.pieces.birth[owner], placed.pieces.start[owner] + along
+    order = np.lexsort((offset, birth))
+    return tuple(column[order] for column in (birth, offset, placed.chunk[owner], placed.at[owner] + along))
+
+
+def test_places_of_a_clustered_table_are_known_without_looking_at_rows() -> None:
+    table = shuffled()
+    table.compact(cluster_by=["v"], rows=10)
+    table.compact(cluster_by=["id"], rows=10)
+    table.append([{"id": 5, "v": "more"}])
+    table.delete("id = 4")
+    assert table.head().rows._places.is_settled
+    check_places(table.head())
+    table.compact(rows=30)  # rows of clustered chunks are elsewhere now
+    assert not table.head().rows._places.is_settled
+    check_places(table.head())
 
 
 def _act(table: Table, verb: str, what: int, count: int) -> None:

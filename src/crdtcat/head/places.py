@@ -6,18 +6,24 @@ same versions sees the same order. A place is (chunk, offset in it), as at birth
 chunk is read: what is compacted later, or turns out void, moves nothing.
 
 Rows that no clustering placed stand where they were born.
+
+Nearly always every row is read from the chunk that its greatest clustering put it in. Then places are known
+without looking at rows: no row is in two entries, and a clustered chunk that is no entry any more was
+replaced by a greater clustering, which wrote, and so placed, every row of it that is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from crdtcat.cached import cached_property
 from crdtcat.format.kinds import COPY
-from crdtcat.format.row_ops import RowOps
+from crdtcat.format.row_ops import Copy, RowOps
 from crdtcat.format.sections import Array
+from crdtcat.head.compactions import Compactions
 from crdtcat.head.pieces import Pieces, split
 from crdtcat.head.tags import TagIndex
 from crdtcat.intervals import RowSet
@@ -44,18 +50,48 @@ class Places:
         log: the log.
         changes: row ops of standing versions, by version.
         tags: resolves tags.
+        judged: what compactions did, where no row is in two entries.
     """
 
-    def __init__(self, log: Log, changes: Mapping[int, RowOps], tags: TagIndex) -> None:
-        self._given = _given(log, changes, tags)
+    def __init__(
+        self, log: Log, changes: Mapping[int, RowOps], tags: TagIndex, judged: Compactions | None = None
+    ) -> None:
+        self._log, self._changes, self._tags, self._judged = log, changes, tags, judged
+        placing = [chunk for version in changes for chunk, _ in _placing(log, version, changes[version])]
+        self._placing = np.array(sorted(placing), np.int64)
 
     def __bool__(self) -> bool:
-        return self._given.size > 0
+        return len(self._placing) > 0
+
+    @cached_property
+    def _given(self) -> Pieces:
+        return _given(self._log, self._changes, self._tags)
+
+    @cached_property
+    def is_settled(self) -> bool:
+        """Whether rows that were placed are all read from the chunk they were placed in. No row is looked at;
+        "no" may be wrong."""
+        if self._judged is None:
+            return False
+        versions = np.unique(self._log.chunk_version[self._placing]).tolist()
+        replaced = [self._tags.chunks(self._changes[version].replaces) for version in versions]
+        settled = self._judged.is_entry.copy()
+        settled[np.concatenate([chunks[chunks >= 0] for chunks in replaced])] = True
+        return bool(settled[self._placing].all()) and all(
+            version in self._judged.folded and all(copy.stands for copy in self._changes[version].copies)
+            for version in versions
+        )
 
     def of_pieces(self, pieces: Pieces) -> Placed:
         """Pieces cut so that the rows of each stand together. O((k + n) log n)."""
         if not self:
             return Placed(pieces, pieces.birth, pieces.start)
+        if self.is_settled:
+            is_placing = np.zeros(self._log.chunk_count, bool)
+            is_placing[self._placing] = True
+            here = is_placing[pieces.entry]
+            chunk, at = np.where(here, pieces.entry, pieces.birth), np.where(here, pieces.at, pieces.start)
+            return Placed(pieces, chunk, at)
         given = self._given
         moved, run = split(pieces, given.runs)
         others = RowSet(*pieces.runs) - RowSet(*given.runs)
@@ -97,17 +133,22 @@ def _given(log: Log, changes: Mapping[int, RowOps], tags: TagIndex) -> Pieces:
 
 def _given_by(log: Log, version: int, done: RowOps, tags: TagIndex) -> Pieces:
     """What one version says, sorted by birth, each row once."""
-    first, end = (int(at) for at in log.chunk_start[version : version + 2])
     parts = []
-    for copy in done.copies if not log.is_upkeep[version] else ():
-        chunk = first + copy.ordinal
-        if copy.stands and chunk < end and log.kind[chunk] == COPY:
-            birth, start, stop, at = tags.rows_with_places(copy.rows)
-            parts.append(Pieces(birth, start, stop, np.full(len(birth), chunk), at))
+    for chunk, copy in _placing(log, version, done):
+        birth, start, stop, at = tags.rows_with_places(copy.rows)
+        parts.append(Pieces(birth, start, stop, np.full(len(birth), chunk), at))
     mine = _pieces(parts)
     mine = mine.take(np.lexsort((mine.start, mine.birth)))
     twice = (mine.birth[1:] == mine.birth[:-1]) & (mine.start[1:] < mine.stop[:-1])
     return _first_of_each(mine) if twice.any() else mine
+
+
+def _placing(log: Log, version: int, done: RowOps) -> Iterator[tuple[int, Copy]]:
+    """The chunks of a version in which rows stand, if it is part of history."""
+    first, end = (int(at) for at in log.chunk_start[version : version + 2])
+    for copy in done.copies if not log.is_upkeep[version] else ():
+        if copy.stands and first + copy.ordinal < end and log.kind[first + copy.ordinal] == COPY:
+            yield first + copy.ordinal, copy
 
 
 def _first_of_each(pieces: Pieces) -> Pieces:

@@ -87,7 +87,8 @@ class Rows:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self._log, self._changes, self.tags)
+        alone = not self._by_birth[1].size  # no row in two entries
+        return Places(self._log, self._changes, self.tags, self._judged if alone else None)
 
     @property
     def hanging(self) -> Integers:
