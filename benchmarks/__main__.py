@@ -16,6 +16,7 @@ SUITES = (
     "read-cost",
     "compaction",
     "conflicts",
+    "disjoint",
     "storage",
     "throughput",
     "merge",

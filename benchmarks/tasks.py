@@ -33,7 +33,7 @@ class Bench:
         self._kind = kind
         self._engine: Engine | None = None
         self._batches: list[pa.Table] = []
-        self._first = 0
+        self._first = self._each = 0
         self._warm = False
 
     @property
@@ -107,6 +107,52 @@ class Bench:
             return 0
         self._tell({"commit": number, "seconds": time.perf_counter() - at, "retries": retries})
         return 1
+
+    # Rows of one's own.
+
+    def filled(self, *, place: dict[str, str], variant: str, rows: int) -> dict[str, Any]:
+        """A table with so many rows, in one file."""
+        self._engine = self._new(place, variant)
+        self.engine.create(made.batch(0, rows), rows)
+        self.engine.open()
+        self.engine.append(made.batch(0, rows))
+        return {}
+
+    def ready_to_update(
+        self, *, place: dict[str, str], variant: str, first: int, each: int
+    ) -> dict[str, Any]:
+        """Open the table; the rows from `first` on, `each` of them, are this process's own."""
+        self._engine, self._first, self._each = self._new(place, variant), first, each
+        self.engine.open()
+        return {}
+
+    def updates_of_own(self, *, commits: int, seconds: float, at_once: int) -> dict[str, Any]:
+        """Update rows of one's own, by a fresh handle each time. Tells each commit."""
+        began, deadline = time.time(), time.monotonic() + seconds
+        for number in range(commits):
+            if time.monotonic() >= deadline:
+                break
+            low = self._first + number * at_once % self._each
+            said: dict[str, Any] = {
+                "low": low,
+                "high": low + at_once,
+                "value": float(self._first + number + 1),
+            }
+            at = time.perf_counter()
+            try:
+                self.engine.open()
+                self.engine.change({**said, "kind": "update", "column": "value"})
+            except BaseException as error:  # noqa: BLE001 (a failed commit is a result)
+                said["error"] = shown(error)
+            self._tell({**said, "seconds": time.perf_counter() - at})
+        return {"began": began, "ended": time.time()}
+
+    def values(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
+        """Ids and values, as a cold reader finds them."""
+        self._engine = self._new(place, variant)
+        self.engine.open()
+        found = self.engine.read(["id", "value"])
+        return {"ids": found["id"].to_pylist(), "values": found["value"].to_pylist()}
 
     def count(self, *, place: dict[str, str], variant: str, rows: int, commits: int) -> dict[str, Any]:
         """Which commits a cold reader finds."""

@@ -16,7 +16,7 @@ from crdtcat.table import Table
 
 
 class Ours(Engine):
-    """A handle, as a long-lived program keeps one. Variant `no upkeep`: nobody bundles."""
+    """A handle, as a long-lived program keeps one. Variants: `no upkeep`: nobody bundles; `CAS`: CAS mode."""
 
     fixed = "fsync on local disk; every column read is checked against its hash"
 
@@ -29,12 +29,16 @@ class Ours(Engine):
         return Catalog(self.place.url, self.place.storage_options, upkeep=upkeep)
 
     @property
+    def _mode(self) -> str:
+        return "cas" if self.variant == "CAS" else "merge"
+
+    @property
     def table(self) -> Table:
         assert self._table is not None
         return self._table
 
     def create(self, sample: pa.Table, rows_max: int) -> None:
-        self._table = self._catalog().create_table("bench", sample.schema)
+        self._table = self._catalog().create_table("bench", sample.schema, mode=self._mode)
 
     def open(self) -> None:
         self._table = self._catalog().table("bench")
