@@ -105,6 +105,14 @@ def test_throughput_reads_what_it_wrote() -> None:
     assert "readable" not in table.note
 
 
+def test_writers_of_disjoint_rows_all_commit() -> None:
+    table, overlaps = disjoint.run(TINY).tables
+    assert column(table, "engine") == ["crdtcat", "crdtcat, CAS"]
+    assert column(table, "committed") == [4, 4]
+    assert not any([*column(table, "failed"), *column(table, "lost")])
+    assert overlaps.rows
+
+
 def test_nothing_is_lost_beside_compactors() -> None:
     append, _ = compaction.run(TINY).tables
     assert column(append, "engine") == ["crdtcat"]
