@@ -88,6 +88,11 @@ def test_every_pair_of_verbs(mine: str, theirs: str) -> None:
         assert caught.value.retry("ours").number == 3
 
 
+def test_the_matrix_names_every_kind_about_keys() -> None:
+    of_keys = {Kind.UPSERT_UPSERT, Kind.UPSERT_DELETE, Kind.DELETE_UPSERT}
+    assert of_keys <= set(map(Kind, MATRIX.values()))
+
+
 def test_different_columns_of_one_key_both_hold() -> None:
     mine, theirs = two()
     meanwhile(mine, lambda: theirs.upsert(some(1, y=7)))
