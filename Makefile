@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := .venv-peers
 
-.PHONY: help setup demo test test-all lint format bench bench-full bench-peers proofs clean
+.PHONY: help setup demo test test-all lint format bench bench-full bench-peers proofs mutants clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,7 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m proofs.tools
 	@touch $(STAMP)
 
 setup: $(STAMP)  ## Make .venv with everything the other targets need

@@ -23,8 +23,8 @@ from proofs.mutants_trial import ON_IMPORT, Measured, trial
 from proofs.report import Report
 
 MEASURE_SECONDS_MAX = 600
-SLOWER_MAX = 4  # times the measured time, before a mutant counts as noticed by its slowness
-SECONDS_MIN = 20
+SLOWER_MAX = 3  # times the measured time, before a mutant counts as noticed by its slowness
+SECONDS_MIN = 10
 SAMPLE = 6
 SAMPLE_SEED = 6
 SAMPLE_SECONDS_MAX = 600

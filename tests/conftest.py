@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,20 @@ if os.environ.get("CI"):
 
 
 pytest.register_assert_rewrite("crdtcat.testing.store_conformance", "crdtcat.testing.store_concurrency")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Where tests of the proofs ran: which parts of the proofs were left out, and why."""
+    passed = [report.nodeid for report in terminalreporter.stats.get("passed", ())]
+    if not any(test.startswith("tests/proofs/") for test in passed):
+        return
+    from proofs.left_out import left_out  # noqa: PLC0415 - for these runs only
+    from tests.bounds import FULL  # noqa: PLC0415
+
+    models = sum(test.startswith("tests/proofs/test_tla.py::test_a_model") for test in passed)
+    terminalreporter.section("left out of the proofs here; `make proofs` runs all of it")
+    for what, why in left_out(full=FULL, models_run=models):
+        terminalreporter.write_line(f"{what} ({why})")
 
 
 @pytest.fixture(scope="session")

@@ -147,7 +147,10 @@ class Committing:
         return self._judged(change, np.flatnonzero(since).tolist()), newest(log), began
 
     def _stands(self, step: Claimer[LogChange]) -> bool:
-        """Whether a claim that took long is the one the log has: its number may have been used before."""
+        """Whether a claim that took long is the one the log has: its number may have been used before.
+
+        Theorem: `cas_claim_stands`.
+        """
         if taken_numbers(self.session) < step.number:
             return True
         self.session.refresh()

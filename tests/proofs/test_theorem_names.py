@@ -34,8 +34,44 @@ def test_named_theorem_is_proved(where: str, name: str) -> None:
     assert name in coq_runner.proved_theorems(), f"{where} names `{name}`, which proofs/coq does not prove"
 
 
-def test_references_are_found() -> None:
-    assert "hlc_tick_monotone" in {name for _, name in REFERENCES}
+MERGES = re.compile(r"merge|merged|folded|join|join_all|joined|union|intersection|difference|canonical")
+LATTICES = ("clock", "lattice", "log", "intervals", "scan/merge.py")
+ALSO = {
+    "crdtcat/claiming.py::_stands",
+    "crdtcat/clock/hlc.py::receive",
+    "crdtcat/clock/hlc.py::tick",
+    "crdtcat/clock/version_id.py::VersionId",
+    "crdtcat/conflicts/detect.py::overlaps",
+    "crdtcat/head/compactions.py::compactions",
+    "crdtcat/head/head.py::history",
+    "crdtcat/head/keyed.py::KeyedRows",
+    "crdtcat/head/positions.py::in_row_order",
+    "crdtcat/head/positions.py::Forest",
+    "crdtcat/head/resolve.py::resolve_columns",
+    "crdtcat/head/snapshot.py::Snapshot",
+    "crdtcat/log/horizon.py::above",
+    "crdtcat/log/serialize.py::decode_bundle",
+    "crdtcat/maintenance/compact.py::compact",
+    "crdtcat/maintenance/expire.py::expire",
+    "crdtcat/maintenance/merge.py::merge",
+    "crdtcat/protocol/claimer.py::Claimer",
+    "crdtcat/protocol/reader.py::Reader",
+    "crdtcat/scan/plan.py::Plan",
+}
+ABSTRACT = {"crdtcat/lattice/base.py::merge"}  # each lattice has its own theorem
+
+
+def test_whatever_merges_names_its_theorem() -> None:
+    """Every function of a lattice's name, and what else a theorem is about."""
+    folders = tuple(f"crdtcat/{folder}" for folder in LATTICES)
+    merging = {
+        where
+        for where, _ in docstrings()
+        if where.startswith(folders) and MERGES.fullmatch(where.split("::")[1])
+    }
+    assert {"crdtcat/lattice/orset.py::merge", "crdtcat/log/state.py::joined"} <= merging
+    naming = {where for where, _ in REFERENCES}
+    assert (merging | ALSO) - naming == ABSTRACT
 
 
 def test_promised_theorems_are_proved() -> None:

@@ -195,6 +195,11 @@ def test_a_gap_that_stays_is_damage() -> None:
         read(Reader(FOLDER, State(FOLDER)), dict([version(2, 1, 2)]))
 
 
+def test_of_several_gaps_the_least_is_named() -> None:
+    with pytest.raises(Corrupt, match="version 1 of writer 0000000000000001 is missing"):
+        read(Reader(FOLDER, State(FOLDER)), dict([version(2, 1, 2), version(3, 9, 2)]))
+
+
 def test_a_version_that_others_had_seen_must_be_there() -> None:
     with pytest.raises(Corrupt, match="version 1 of writer 0000000000000009"):
         read(Reader(FOLDER, State(FOLDER)), dict([version(5, 1, 1, c={9: 3})]))

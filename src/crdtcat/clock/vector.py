@@ -48,7 +48,7 @@ class VectorClock(Mapping[int, int]):
         return self._hash
 
     def __le__(self, other: VectorClock) -> bool:
-        """Whether everything in this clock is also in `other`."""
+        """Whether everything in this clock is also in `other`. Theorem: `vclock_le_is_below`."""
         return all(seq <= other[writer] for writer, seq in self._seen.items())
 
     def __repr__(self) -> str:

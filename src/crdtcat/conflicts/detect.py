@@ -71,7 +71,10 @@ class Overlap:
 
 
 def overlaps(mine: WriteSet, theirs: WriteSet) -> list[Overlap]:
-    """Every conflict between a commit and one that came before it, in the order of `Kind`."""
+    """Every conflict between a commit and one that came before it, in the order of `Kind`.
+
+    Theorem: `disjoint_writes_commute`.
+    """
     parts = (_rows, _scopes, _keys, _columns, _others)
     found = [overlap for part in parts for overlap in part(mine, theirs)]
     order = list(Kind)

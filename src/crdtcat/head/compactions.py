@@ -39,6 +39,8 @@ class Compactions:
 def compactions(log: Log, standing: Array, ops: Mapping[int, Ops], tags: TagIndex) -> Compactions:
     """Judge the compactions of a log, in id order. O(chunks) in arrays, O(compactions) in Python.
 
+    Theorem: `compaction_invisible`.
+
     Args:
         log: the log.
         standing: per version whether it counts; a compaction also needs what it folded.

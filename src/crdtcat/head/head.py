@@ -118,7 +118,10 @@ class Head:
     @cached_property
     def history(self) -> History:
         """Standing versions in id order: the linearized view. A late version may sort into the past. Those
-        below the horizon count, and are not listed."""
+        below the horizon count, and are not listed.
+
+        Theorem: `history_linear`.
+        """
         listed = np.flatnonzero(self.folded.standing & ~self.log.is_folded)
         return History(self.log, listed, self.folded.standing)
 

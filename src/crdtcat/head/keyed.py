@@ -36,6 +36,8 @@ from crdtcat.log.log import Log
 class KeyedRows(Rows):
     """Where the cells of a keyed table are. All chunks and versions are indexes into the log.
 
+    Theorem: `keyed_merge_semilattice`.
+
     Args:
         log: the log.
         judged: what compactions did.

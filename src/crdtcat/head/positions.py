@@ -53,7 +53,7 @@ class Spans(NamedTuple):
 
 
 class Forest:
-    """What hangs on what.
+    """What hangs on what. Theorem: `insertion_follows`.
 
     Args:
         log: the log.
@@ -106,7 +106,10 @@ class Forest:
 
 
 def in_row_order(pieces: Pieces, forest: Forest, places: Places) -> Pieces:
-    """Pieces, sorted by birth, in the order in which their rows stand; cut where something was inserted."""
+    """Pieces, sorted by birth, in the order in which their rows stand; cut where something was inserted.
+
+    Theorem: `split_pieces_in_order`.
+    """
     if not forest.inserted and not places:
         return joined(pieces)
     placed = places.of_pieces(pieces)

@@ -57,7 +57,7 @@ def resolve_columns(
     drops: Sequence[tuple[int, ColumnId]],
     clocks: Clocks,
 ) -> Columns:
-    """Resolve the columns of a set of versions.
+    """Resolve the columns of a set of versions. Theorem: `column_type_converges`.
 
     Args:
         log: the versions.

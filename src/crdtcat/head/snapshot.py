@@ -32,7 +32,7 @@ _PREFIX: Final = "s1."
 
 
 class Snapshot:
-    """A set of versions. Equal and hashed by `id`.
+    """A set of versions. Equal and hashed by `id`. Theorem: `snapshot_stable`.
 
     Args:
         id: 64 hexadecimal digits that name the set.

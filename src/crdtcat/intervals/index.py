@@ -74,7 +74,10 @@ class IntervalIndex:
         return met
 
     def pairs(self, others: IntervalIndex) -> tuple[Integers, Integers]:
-        """All that meet, as (number here, number in `others`), rising. O((n + o) log + k), vectorized."""
+        """All that meet, as (number here, number in `others`), rising. O((n + o) log + k), vectorized.
+
+        Theorem: `sweep_exact`.
+        """
         first, last = self._ends.numbered(others._held)
         order = np.argsort(first, kind="stable")
         # Theirs begins in mine, at or after its start; or mine begins in theirs, after its start. Never both.

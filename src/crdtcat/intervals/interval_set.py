@@ -111,16 +111,16 @@ class IntervalSet:
         return runs.overlap(self._runs, other._runs)
 
     def union(self, other: IntervalSet) -> IntervalSet:
-        """What is in either. O(n log n)."""
+        """What is in either. O(n log n). Theorem: `interval_union_exact`."""
         mine, theirs = self._runs, other._runs
         return self._of(runs.canonical(*(np.concatenate(pair) for pair in zip(mine, theirs, strict=True))))
 
     def intersection(self, other: IntervalSet) -> IntervalSet:
-        """What is in both. O(s log l + k)."""
+        """What is in both. O(s log l + k). Theorem: `interval_intersection_exact`."""
         return self._of(runs.intersection(self._runs, other._runs))
 
     def difference(self, other: IntervalSet) -> IntervalSet:
-        """What is in this set only. O(m log t + k)."""
+        """What is in this set only. O(m log t + k). Theorem: `interval_difference_exact`."""
         return self._of(runs.difference(self._runs, other._runs))
 
     __or__ = union

@@ -145,16 +145,16 @@ class RowSet:
         return runs.overlap(self._runs, other._runs)
 
     def union(self, *others: RowSet) -> RowSet:
-        """What is in any of them. O(n log n) in all their intervals."""
+        """What is in any of them. O(n log n) in all their intervals. Theorem: `interval_union_exact`."""
         columns = zip(self._runs, *(other._runs for other in others), strict=True)
         return self._of(runs.canonical(*(np.concatenate(column) for column in columns)))
 
     def intersection(self, other: RowSet) -> RowSet:
-        """What is in both. O(s log l + k)."""
+        """What is in both. O(s log l + k). Theorem: `interval_intersection_exact`."""
         return self._of(runs.intersection(self._runs, other._runs))
 
     def difference(self, other: RowSet) -> RowSet:
-        """What is in this set only. O(m log t + k)."""
+        """What is in this set only. O(m log t + k). Theorem: `interval_difference_exact`."""
         return self._of(runs.difference(self._runs, other._runs))
 
     __or__ = union

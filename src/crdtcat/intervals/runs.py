@@ -31,6 +31,8 @@ class Runs(NamedTuple):
 def canonical(group: Integers, start: Integers, stop: Integers) -> Runs:
     """The canonical form of any runs: empty ones left out, overlapping and touching ones joined.
 
+    Theorem: `interval_form_unique`.
+
     O(n log n); O(n) where they are in canonical form already.
     """
     filled = start < stop
@@ -83,7 +85,10 @@ def touched(mine: Runs, theirs: Runs) -> tuple[Integers, Integers]:
 
 
 def intersection(mine: Runs, theirs: Runs) -> Runs:
-    """What is in both. O(s log l + k) for s runs of the shorter, l of the longer, k of the result."""
+    """What is in both. O(s log l + k) for s runs of the shorter, l of the longer, k of the result.
+
+    Theorem: `interval_intersection_exact`.
+    """
     if len(mine.group) > len(theirs.group):
         mine, theirs = theirs, mine
     first, last = touched(mine, theirs)
@@ -97,7 +102,7 @@ def intersection(mine: Runs, theirs: Runs) -> Runs:
 
 
 def difference(mine: Runs, theirs: Runs) -> Runs:
-    """What is in `mine` only. O(m log t + k)."""
+    """What is in `mine` only. O(m log t + k). Theorem: `interval_difference_exact`."""
     first, last = touched(mine, theirs)
     if not bool(np.any(first < last)):
         return mine

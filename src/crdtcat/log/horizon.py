@@ -24,7 +24,10 @@ from crdtcat.log.order import without_unused
 
 
 def above(log: Log, horizon: int) -> Log:
-    """The versions that are not below a horizon. O(versions + chunks), O(versions) where all are."""
+    """The versions that are not below a horizon. O(versions + chunks), O(versions) where all are.
+
+    Theorem: `below_horizon_dead`.
+    """
     return select(log, log.id_fields["hlc"] >= horizon) if horizon and len(log) else log
 
 
@@ -35,6 +38,8 @@ def below(log: Log, horizon: int) -> Log:
 
 def emptied(log: Log, horizon: int, needed: Array) -> Log:
     """A log for a base: without metadata and times, and without places of chunks that are not needed.
+
+    Theorem: `base_folds`.
 
     Args:
         log: the versions below the horizon.

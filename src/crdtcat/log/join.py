@@ -45,6 +45,8 @@ def join(first: Log, second: Log) -> Log:
 def join_all(logs: Sequence[Log]) -> Log:
     """The union of many logs, put in order once: what `join` of one after the other gives, in O(n log n).
 
+    Theorem: `join_all_same_set`.
+
     Raises `Corrupt` as `join` does.
     """
     horizon = max((log.horizon for log in logs), default=0)

@@ -128,6 +128,8 @@ def read_summary(data: bytes | memoryview, name: str) -> Summary:
 def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
     """The bundle in a file, arrays in place. Cost: one BLAKE3 pass and O(versions + chunks) checks.
 
+    Theorem: `bundle_decodes_to_join`.
+
     Raises:
         Corrupt: damaged, or a column that breaks a rule of the format.
         UnsupportedFormat: written by a newer release.

@@ -113,7 +113,10 @@ class State:
         ]
 
     def joined(self, files: Sequence[tuple[str, bytes]]) -> State:
-        """This state with more files. Raises `Corrupt` or `UnsupportedFormat`, naming the file."""
+        """This state with more files. Raises `Corrupt` or `UnsupportedFormat`, naming the file.
+
+        Theorem: `strong_eventual_consistency`.
+        """
         if not files:
             return self
         needs, bundles, replaced = dict(self.needs), set(self.bundles), set(self.replaced)

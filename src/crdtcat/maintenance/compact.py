@@ -75,6 +75,8 @@ def compact(
 ) -> CompactResult:
     """Write small and changed chunks anew; before that, with `cluster_by`, those that are out of order.
 
+    Theorem: `compaction_invisible`.
+
     Costs a refresh and a read of what is written anew; 2 PUTs per 128 MiB of Arrow content.
 
     Raises:

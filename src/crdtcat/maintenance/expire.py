@@ -95,7 +95,7 @@ def expire(
     keep_last: int | None = None,
     dry_run: bool = False,
 ) -> ExpireResult:
-    """Forget the history of versions that are old; the table stays what it is.
+    """Forget the history of versions that are old; the table stays what it is. Theorem: `expire_invisible`.
 
     Requests: a refresh, what `tags` and `branches` cost, twice; 2 PUTs, 1 more for rows that were inlined and
     1 more where segments are let go, 2 LISTs, one small GET per bundle not seen before, a DELETE, and a

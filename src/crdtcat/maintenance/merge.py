@@ -62,6 +62,8 @@ class MergeResult:
 def merge(target: Session, source: Session) -> MergeResult:
     """Bring every version of `source` that `target` lacks into its log.
 
+    Theorem: `strong_eventual_consistency`.
+
     Costs a refresh of both, then 1 PUT, and one before it for each segment of rows that were inlined; then a
     refresh to list the conflicts. Safe beside any number of readers, writers, bundlers and mergers.
 

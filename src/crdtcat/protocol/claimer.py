@@ -90,7 +90,7 @@ C = TypeVar("C", bound=Change)
 
 @dataclass(frozen=True, slots=True)
 class Claimer(Generic[C]):
-    """Commit `change` under the next free number. Begin with `Claimer.begin`.
+    """Commit `change` under the next free number. Begin with `Claimer.begin`. Theorem: `cas_one_winner`.
 
     Attributes:
         folder: the log's folder.

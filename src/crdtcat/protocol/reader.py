@@ -80,7 +80,7 @@ S = TypeVar("S", bound=Readable)
 
 @dataclass(frozen=True, slots=True)
 class Reader(Generic[S]):
-    """Bring `state` up to date with one log folder.
+    """Bring `state` up to date with one log folder. Theorem: `listing_complete`.
 
     Attributes:
         folder: the log's folder, ending in a slash.

@@ -31,7 +31,7 @@ from crdtcat.scan.source import HeadStatistics
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a scan will do.
+    """What a scan will do. Theorem: `pruning_sound`.
 
     Attributes:
         head: the snapshot it reads.

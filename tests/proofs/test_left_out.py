@@ -1,0 +1,48 @@
+"""What a run of the tests says that it left out is what it left out."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proofs import coq_runner, model_program, tla_runner, tools
+from proofs.left_out import left_out
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_everything_that_did_not_run_is_named_with_a_reason() -> None:
+    said = dict(left_out(full=False, models_run=3))
+    assert all(said.values())
+    assert any(f"{len(coq_runner.proved_theorems())} theorems" in what for what in said)
+    assert any(f"of {len(tla_runner.configurations())}" in what or "TLA+: all" in what for what in said)
+    assert any(what.startswith("mutants") for what in said)
+
+
+def test_what_ran_is_not_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"")
+    monkeypatch.setattr(model_program, "built", lambda: tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda _: "java")
+    monkeypatch.setattr(tools, "TLA_JAR", tmp_path / "there")
+    (only,) = left_out(full=True, models_run=len(tla_runner.configurations()))
+    assert only[0].startswith("Coq")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert ("no Java") in dict(left_out(full=True, models_run=0)).values()
+
+
+def test_a_run_ends_with_what_it_left_out() -> None:
+    """Also where other processes run the tests, as they do in `make test`."""
+    test = "tests/proofs/test_theorem_names.py::test_nothing_is_assumed"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "1", test],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "left out of the proofs" in done.stdout
+    assert "mutants" in done.stdout

@@ -1,0 +1,49 @@
+"""TLC on the models, where there is Java: one configuration that passes and one mistake of every model.
+
+All of them run in `make proofs`, and here with CRDTCAT_SLOW=full.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from proofs import tla_runner, tools
+from proofs.report import Report
+from tests.bounds import FULL
+
+JAVA = shutil.which("java")
+QUICK = (
+    "Claims_pointer_before_manifest_bug",
+    "Claims_lost_answers",
+    "Decisions_before_all_claims_bug",
+    "Horizon_two_expirers",
+    "Horizon_reads_horizon_only_bug",
+    "Log_two_bundlers",
+    "Log_bundles_first_bug",
+    "Marks_two_tables",
+    "Marks_mark_after_bug",
+    "Reuse_condemned_first",
+    "Reuse_deletes_at_once_bug",
+    "Segments_unique_names",
+    "Segments_content_addressed_bug",
+    "Transactions_two_tables",
+    "Transactions_lists_once_bug",
+)
+CHOSEN = [one for one in tla_runner.configurations() if FULL or one.name in QUICK]
+
+
+def test_every_model_is_looked_at() -> None:
+    assert {one.module for one in CHOSEN} == {path.stem for path in tla_runner.TLA.glob("*.tla")}
+    assert FULL or len(CHOSEN) == len(QUICK)
+
+
+@pytest.mark.skipif(JAVA is None, reason="no Java: install one for TLC")
+@pytest.mark.skipif(not tools.TLA_JAR.exists(), reason="no tla2tools.jar: `make setup` fetches it")
+@pytest.mark.parametrize("configuration", CHOSEN, ids=lambda one: one.name)
+def test_a_model_does_what_its_name_promises(configuration: tla_runner.Configuration) -> None:
+    assert JAVA is not None
+    report = Report()
+    tla_runner.check(JAVA, tools.TLA_JAR, configuration, report)
+    assert (report.passed, report.gaps) == (1, [])
