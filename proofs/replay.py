@@ -21,6 +21,7 @@ from crdtcat.protocol import version_name
 from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.invariants import rows_of
 from crdtcat.testing.made_versions import FOLDER, Chunk, chunk_columns, chunk_of
+from proofs.replay_tables import column, keyed, positions
 
 FIELDS = (StoredField("a", ColumnId("a"), "int64"),)
 PARTITIONS = (b"\x91\x01", b"\x91\x02")
@@ -157,5 +158,11 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "union": lambda a, b: _runs(_set(a).union(_set(b))),
     "intersection": lambda a, b: _runs(_set(a).intersection(_set(b))),
     "difference": lambda a, b: _runs(_set(a).difference(_set(b))),
+    "column": column,
 }
-WHOLE: dict[str, Callable[[list[Any]], Any]] = {"order": _order, "head": _head}
+WHOLE: dict[str, Callable[[list[Any]], Any]] = {
+    "order": _order,
+    "head": _head,
+    "keyed": keyed,
+    "positions": positions,
+}

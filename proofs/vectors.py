@@ -16,6 +16,9 @@ intersection   the same                                                     cano
 difference     the same                                                     canonical runs
 order          version ids [time, writer, count, digest]                    sorted, each once
 head           versions, see `Version` in `replay.py`                       standing, rows alive, properties
+keyed          versions, see `replay_tables.py`                             rows: key, two values or 0
+column         what widens to what, and definitions                         the column's type
+positions      versions that append rows or insert them after others        rows in order
 =============  ===========================================================  ================================
 
 `tests/proofs/vectors/` keeps questions with the extracted program's answers; `python -m proofs.vectors`
@@ -103,6 +106,48 @@ def _history(draw: random.Random) -> list[Any]:
     return made
 
 
+def _keyed(draw: random.Random) -> list[Any]:
+    """Versions of a keyed table as `replay_tables.py` reads them."""
+    made = []
+    for number in range(1, draw.randrange(2, 8)):
+        keys = draw.sample(range(1, 5), draw.randrange(5))
+        rows = [[key, 10 * number + key, 10 * number + key + 5] for key in sorted(keys)]
+        gone = sorted(draw.sample(range(1, 5), draw.choice((0, 1, 1, 2))))
+        made.append([draw.randrange(1, 9), draw.randrange(1, 4), rows, gone])
+    return made
+
+
+def _column(draw: random.Random) -> list[Any]:
+    """Definitions of one column; each may replace some of those before it in the list."""
+    made: list[Any] = []
+    for number in range(draw.randrange(1, 7)):
+        ended = draw.sample(range(number), draw.randrange(min(number, 2) + 1))
+        made.append([draw.randrange(1, 9), draw.randrange(1, len(WIDER) + 1), sorted(ended)])
+    return [WIDER, made]
+
+
+def _positions(draw: random.Random) -> list[Any]:
+    """Versions that append rows, or insert them after rows of a version before them."""
+    made: list[list[int]] = []
+    times = [0]  # of each row's version; rows count from 1
+    for _ in range(draw.randrange(1, 8)):
+        after = draw.choice((0, draw.randrange(len(times)), draw.randrange(len(times))))
+        time = times[after] + draw.randrange(1, 4) if after else draw.randrange(1, 9)
+        made.append([time, draw.randrange(1, 4), after])
+        times += [time] * made[-1][1]
+    return made
+
+
+WIDER = [  # of int8, int32, int64, float32, float64, string: what holds both without loss, 0 if nothing does
+    [1, 2, 3, 4, 5, 0],
+    [2, 2, 3, 5, 5, 0],
+    [3, 3, 3, 0, 0, 0],
+    [4, 5, 0, 4, 5, 0],
+    [5, 5, 0, 5, 5, 0],
+    [0, 0, 0, 0, 0, 6],
+]
+
+
 ARGUMENTS: dict[str, Callable[[random.Random], list[Any]]] = {
     "tick": lambda draw: [_moment(draw), _wall(draw)],
     "receive": lambda draw: [_moment(draw), _moment(draw), _wall(draw)],
@@ -115,6 +160,9 @@ ARGUMENTS: dict[str, Callable[[random.Random], list[Any]]] = {
     "difference": lambda draw: [_runs(draw), _runs(draw)],
     "order": lambda draw: [_id(draw) for _ in range(draw.randrange(8))],
     "head": _history,
+    "keyed": _keyed,
+    "column": _column,
+    "positions": _positions,
 }
 OPERATIONS = tuple(ARGUMENTS)
 

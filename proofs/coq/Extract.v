@@ -5,7 +5,7 @@
 
 From Coq Require Import NArith List.
 From Coq Require Import ExtrOcamlBasic ExtrOcamlZInt.
-From Crdtcat Require Import Order Semilattice Fmap Clock Lattices State Head IntervalSets.
+From Crdtcat Require Import Order Semilattice Fmap Clock Lattices State Head IntervalSets Keyed Columns Positions.
 Import ListNotations.
 
 (** Maps as plain lists of bindings, which is what they are; built by merging single bindings. *)
@@ -34,6 +34,19 @@ Definition runs_union := IntervalSets.union.
 Definition runs_intersection := IntervalSets.intersection.
 Definition runs_difference := IntervalSets.difference.
 
+(** A keyed table: cells (key, column), each (stamp, value), and the greatest delete of each key. *)
+Definition table : Type := keyed (Key := N) (Column := N) (Stamp := N) (Value := N).
+Definition table_of (cells : list ((N * N) * (N * N))) (deletes : list (N * N)) : table :=
+  (fold_right (fun b m => insert (lww_merge (S := N) (V := N)) (fst b) (snd b) m) empty cells, map_of max deletes).
+Definition tables_join : list table -> table := join_all keyed_merge nothing.
+Definition table_read : table -> N -> N -> option N := Keyed.read.
+
+(** Definitions of one column, and rows by their paths, both as numbers. *)
+Definition type_of_column (replaces : N -> N -> bool) (type_of : N -> N) (widen : N -> N -> option N)
+  (l : list N) : option N := column_type replaces type_of widen (of_list l).
+Definition rows_in_order : list (list (list N)) -> list (list N) := listing.
+
 Extraction "model.ml" tick receive clock_of vclock_merge counter_of gcounter_merge gcounter_value
   sets_of sets_merge registers_of registers_merge head_standing head_alive head_cell versions_of order_ids
-  bindings runs_union runs_intersection runs_difference.
+  bindings runs_union runs_intersection runs_difference table_of tables_join table_read type_of_column
+  rows_in_order.

@@ -91,6 +91,68 @@ let order j =
   let back (((h, w), s), d) = Array (List.map (fun n -> Number n) [h; w; s; d]) in
   Array (List.map back (Model.order_ids (List.map id (list j))))
 
+(* One version: time, columns it writes (1, 2 or both), rows as key and two values, keys it deletes. Ids go by
+   time, then by place in the list. *)
+let keyed j =
+  let table at v =
+    match list v with
+    | [time; mask; rows; gone] ->
+        let stamp = (number time * 64) + at in
+        let cells row =
+          match numbers row with
+          | [k; a; b] ->
+              List.filter_map
+                (fun (c, x) -> if number mask land c <> 0 then Some ((k, c), (stamp, x)) else None)
+                [(1, a); (2, b)]
+          | _ -> failwith "a row is its key and two values"
+        in
+        Model.table_of (List.concat_map cells (list rows)) (List.map (fun k -> (k, stamp)) (numbers gone))
+    | _ -> failwith "a version is time, columns, rows, deleted keys"
+  in
+  let merged = Model.tables_join (List.mapi table (list j)) in
+  let keys v = match list v with [_; _; rows; _] -> List.map (fun r -> List.hd (numbers r)) (list rows) | _ -> [] in
+  let cell k c = match Model.table_read merged k c with Some x -> x | None -> 0 in
+  Array
+    (List.filter_map
+       (fun k ->
+         let a, b = (cell k 1, cell k 2) in
+         if a = 0 && b = 0 then None else Some (Array [Number k; Number a; Number b]))
+       (List.sort_uniq compare (List.concat_map keys (list j))))
+
+(* The widest type of two, 0 for none, as a table; then definitions: time, type, places of those replaced. *)
+let column wider definitions =
+  let wider = Array.of_list (List.map (fun row -> Array.of_list (numbers row)) (list wider)) in
+  let parsed =
+    List.mapi
+      (fun at d ->
+        match list d with
+        | [time; kind; ended] -> ((number time * 64) + at, (number kind, numbers ended))
+        | _ -> failwith "a definition is time, type, what it replaces")
+      (list definitions)
+  in
+  let ids = Array.of_list (List.map fst parsed) in
+  let replaces e d = List.exists (fun at -> ids.(at) = d) (snd (List.assoc e parsed)) in
+  let widen t u = match wider.(t - 1).(u - 1) with 0 -> None | w -> Some w in
+  let kind d = fst (List.assoc d parsed) in
+  Number (Option.value ~default:0 (Model.type_of_column replaces kind widen (List.map fst parsed)))
+
+(* One version: time, how many rows it adds, the row they follow, 0 for none. Rows are numbered from 1. Of what
+   follows one row the later comes first. *)
+let positions j =
+  let last = 1 lsl 40 in
+  let add (at, known) v =
+    match numbers v with
+    | [time; count; after] ->
+        let id = (time * 64) + at in
+        let before = if after = 0 then [id] else List.assoc after known @ [last - id] in
+        let first = List.length known + 1 in
+        (at + 1, known @ List.init count (fun n -> (first + n, before @ [n])))
+    | _ -> failwith "a version is time, rows, what they follow"
+  in
+  let _, known = List.fold_left add (0, []) (list j) in
+  let row path = Number (fst (List.find (fun (_, p) -> p = path) known)) in
+  Array (List.map row (Model.rows_in_order (List.map (fun (_, p) -> [p]) known)))
+
 let answer operation argument =
   match operation, list argument with
   | "tick", [a; b] -> Number (Model.tick (number a) (number b))
@@ -107,6 +169,9 @@ let answer operation argument =
   | "difference", [a; b] -> of_pairs (Model.runs_difference (pairs a) (pairs b))
   | "order", _ -> order argument
   | "head", _ -> head argument
+  | "keyed", _ -> keyed argument
+  | "column", [wider; definitions] -> column wider definitions
+  | "positions", _ -> positions argument
   | _ -> failwith ("no such question: " ^ operation)
 
 let () =
