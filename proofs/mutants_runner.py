@@ -29,6 +29,7 @@ SAMPLE = 6
 SAMPLE_SEED = 6
 SAMPLE_SECONDS_MAX = 600
 SAMPLED = ("crdtcat.lattice.lww", "crdtcat.lattice.gcounter", "crdtcat.clock.hlc", "crdtcat.protocol.claimer")
+PRELOADED = ("blake3", "fsspec", "hypothesis", "msgpack", "numpy", "pyarrow", "pyarrow.compute", "pydantic")
 KILLED, EXPLAINED, SURVIVES = "killed", "explained", "SURVIVES"
 
 LATTICE = ("tests/proofs/test_small_scope.py", "tests/proofs/test_vectors.py", "tests/lattice")
@@ -104,7 +105,7 @@ def run(modules: Sequence[str], sample: int | None, only: str = "") -> Iterator[
         fresh = [mutant for mutant in everything if mutant.name not in known]
         everything = draw.sample(fresh, min(sample, len(fresh)))
     # Import what is large and not ours before forking, so that each child need not.
-    for name in ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.parquet", "fsspec"):
+    for name in PRELOADED:
         importlib.import_module(name)
     measured: dict[str, Module] = {}
     for mutant in everything:

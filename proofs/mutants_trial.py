@@ -177,14 +177,13 @@ def _run(
         del sys.modules[name]  # another part may have imported the module as it is
     loader = _Loader(mutant)
     sys.meta_path.insert(0, loader)
-    sys.dont_write_bytecode = True
     chosen, measuring = _Chosen(order), _Measuring(path_of(mutant.module))
     plugins: list[object] = [chosen]
     if mutant.place == UNCHANGED:
         plugins.append(measuring)
         sys.settrace(measuring.trace)
     try:
-        options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly"]
+        options = ["-q", "-x", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
         result = int(pytest.main([*options, *files], plugins=plugins))
     except BaseException:  # noqa: BLE001 - a module that cannot be imported is noticed
         return 1

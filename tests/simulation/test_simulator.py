@@ -16,7 +16,7 @@ from crdtcat.errors import StoreUnavailable
 from crdtcat.protocol import Outcome, Publish
 from crdtcat.store import Store
 from crdtcat.testing.ledger import Ledger
-from crdtcat.testing.simulator import SimulationFailed, replay, simulate
+from crdtcat.testing.simulator import Process, Simulation, SimulationFailed, replay, simulate
 from crdtcat.writing import writer
 from tests.protocol.mutants import SkippingReader
 
@@ -87,6 +87,19 @@ def test_a_writer_that_takes_no_answer_for_success_is_found(monkeypatch: pytest.
 def test_a_writer_that_takes_no_answer_for_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "CommitUnknown", StoreUnavailable)
     assert "failed, are there" in first_failure(100).why
+
+
+def test_what_breaks_during_a_request_of_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not taken for an answer of the store, which the other would put up with."""
+
+    def check(simulation: Simulation, process: Process) -> str:
+        assert len(simulation.running) < 2, "a read within a request"
+        return "nothing"
+
+    monkeypatch.setattr(Simulation, "_read", check)
+    found = first_failure(10)
+    assert found.why == "AssertionError: a read within a request"
+    assert "gave up" not in found.trace[-1]
 
 
 def test_the_ledger_knows_what_must_be_there() -> None:

@@ -144,18 +144,13 @@ class Merger:
     def merged(self, parts: Sequence[Part]) -> tuple[list[pa.Array], list[pa.Array]]:
         """The rows that are there, by rising key: their key columns, and the columns wanted.
 
-        Theorem: `keyed_convergence`.
-
-        O(rows log rows) to sort, then a few passes for each column.
+        O(rows log rows) to sort, then a few passes for each column. Theorem: `keyed_convergence`.
         """
         folded = self.folded(parts)
         return ([], []) if folded is None else (folded.keys, [values for values, _ in folded.columns])
 
     def folded(self, parts: Sequence[Part]) -> Folded | None:
-        """As `merged`, with the stamps of all cells; `None` where there are no rows at all.
-
-        Theorem: `keyed_compaction_invisible`.
-        """
+        """`merged` with the stamps of all cells; `None`: no rows. Theorem: `keyed_compaction_invisible`."""
         parts = sorted((part for part in parts if len(part)), key=_age)
         if not parts:
             return None

@@ -1,5 +1,7 @@
 """Test kit, for users too: store conformance, faults, simulation, strategies. The library never imports it.
 
+How to use it, with examples: docs/testing.md.
+
 - `crdtcat.testing.store_conformance.StoreConformance`: what every store must do, as a pytest class.
 - `crdtcat.testing.faulty.FaultyStore`: any store, with requests that fail on demand.
 - `crdtcat.testing.s3_server.real_s3`: a real S3 server on loopback.

@@ -63,6 +63,15 @@ TROUBLES: Final[dict[Trouble | None, float]] = {
 }
 
 
+BROKEN: Final = (AssertionError, CrdtcatError, KeyError, IndexError, ValueError, TypeError)
+"""What no operation may end with, but for those that say that the store failed."""
+
+
+class Broken(BaseException):
+    """A promise was broken. Nothing that is meant to catch errors catches it: it may have happened to a
+    process that acted during a request of another, which would take it for an answer of the store."""
+
+
 class SimulationFailed(AssertionError):
     """A promise was broken. `seed` does it again: `replay(seed)`."""
 
@@ -118,9 +127,14 @@ class Simulation:
                     self._somebody_acts()
                 self.calm = True
                 self._check_agreement()
-        except (AssertionError, CrdtcatError, KeyError, IndexError, ValueError, TypeError) as error:
-            raise SimulationFailed(self.seed, f"{type(error).__name__}: {error}", self.trace) from error
+        except Broken as broken:
+            raise self._failed(broken.__cause__) from broken.__cause__
+        except BROKEN as error:
+            raise self._failed(error) from error
         return self.trace
+
+    def _failed(self, error: BaseException | None) -> SimulationFailed:
+        return SimulationFailed(self.seed, f"{type(error).__name__}: {error}", self.trace)
 
     def _process(self, number: int) -> Process:
         hours = self.chance.choice((0, 0, -3, 5))
@@ -189,6 +203,8 @@ class Simulation:
         except Crash as crash:
             process.table = None
             outcome = f"died: {crash}"
+        except BROKEN as error:
+            raise Broken from error
         finally:
             self.running.pop()
             process.busy = False
