@@ -1,4 +1,4 @@
-"""Has TLC accept traces of the real steps as behaviours of Log and Claims, and refuse ones that are not.
+"""Has TLC accept traces of the real steps as behaviours of the models, and refuse ones that are not.
 
 A gap is a trace that TLC or the Python checker does not accept, or a forged one that either accepts.
 """
@@ -10,17 +10,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from proofs import claim_rules, tla_runner, tools
+from proofs import claim_rules, mark_traces, tla_runner, tools, traces
 from proofs.claim_rules import ClaimEvent
 from proofs.claim_traces import ClaimRecorder
+from proofs.forgeries import FORGERIES
+from proofs.mark_traces import MarkEvent, MarkRecorder
 from proofs.report import Report
-from proofs.traces import Event, File, Recorder, check, equal_ranks
+from proofs.traces import Event, File, Recorder, equal_ranks
 
-SEEDS = range(300)
+SEEDS = range(200)
 SAMPLE = 40
-CLAIM_SEEDS = range(200)
 CONFIGURATIONS = {
     "Log": """CONSTANTS
     Plain = {1, 2, 3}
@@ -58,140 +59,101 @@ INVARIANTS
     NothingHalfVisible
     Serial
 """,
+    "Marks": """CONSTANTS
+    Names = {"x", "y"}
+    TableCount = 1
+    ReadsMax = 99
+    MarkFirst = TRUE
+    Bug = "none"
+SPECIFICATION TraceSpec
+INVARIANTS
+    AcknowledgedReadable
+    ReadStaysRead
+    NothingHalfVisible
+    NothingInvented
+""",
 }
 
 
 def recorded(seeds: Iterable[int]) -> list[list[Event]]:
-    """Traces of the real steps, one per seed, without those that the model cannot order."""
+    """Traces of the log's real steps, one per seed, without those that the model cannot order."""
     return [trace for trace in (Recorder(seed).run() for seed in seeds) if not equal_ranks(trace)]
 
 
-def without_a_result(trace: Sequence[Event]) -> list[Event]:
-    """A forgery: the reader returns less than it listed."""
-    return [
-        event._replace(holds=frozenset(sorted(event.holds)[1:])) if event.op == "get" else event
-        for event in trace
-    ]
+class Model(NamedTuple):
+    """How traces of one model are made, checked and written.
+
+    Attributes:
+        record: one trace for each seed.
+        check: raises AssertionError where a trace is no behaviour of the model.
+        write: an event, for TLC.
+        rare: the events that make a trace interesting.
+    """
+
+    record: Callable[[Iterable[int]], list[list[Any]]]
+    check: Callable[[list[Any]], None]
+    write: Callable[[Any], str]
+    rare: tuple[str, ...]
+
+    def accepts(self, trace: list[Any]) -> bool:
+        """Whether the Python checker accepts a trace."""
+        try:
+            self.check(trace)
+        except AssertionError:
+            return False
+        return True
+
+    def interesting(self, found: Sequence[list[Any]], count: int) -> list[list[Any]]:
+        """Those in which most happened."""
+        return sorted(found, key=lambda trace: -sum(event.op in self.rare for event in trace))[:count]
 
 
-def deleted_at_once(trace: Sequence[Event]) -> list[Event]:
-    """A forgery: the first version goes as soon as it is there."""
-    first = trace[0]
-    return [first, Event("delete", first.holds, first.rank), *trace[1:]]
-
-
-def page_skipped(trace: Sequence[Event]) -> list[Event]:
-    """A forgery: the first page that lists a file is said to be empty."""
-    at = next(number for number, event in enumerate(trace) if event.op == "page" and event.files)
-    return [*trace[:at], trace[at]._replace(files=frozenset()), *trace[at + 1 :]]
-
-
-FORGERIES: tuple[Callable[[Sequence[Event]], list[Event]], ...] = (
-    without_a_result,
-    deleted_at_once,
-    page_skipped,
-)
-
-
-def created_though_taken(trace: Sequence[ClaimEvent]) -> list[ClaimEvent]:
-    """A forgery: a creation that found its number taken is said to have made it."""
-    return [event._replace(op="created") if event.op == "exists" else event for event in trace]
-
-
-def collected_unbundled(trace: Sequence[ClaimEvent]) -> list[ClaimEvent]:
-    """A forgery: the first claim goes before there is a bundle."""
-    return [*trace[:6], ClaimEvent("collect", number=1), *trace[6:]]
-
-
-def result_without_the_last(trace: Sequence[ClaimEvent]) -> list[ClaimEvent]:
-    """A forgery: the reader misses the highest number."""
-    return [
-        event._replace(result=frozenset(sorted(event.result)[:-1])) if event.op == "result" else event
-        for event in trace
-    ]
-
-
-CLAIM_FORGERIES: tuple[Callable[[Sequence[ClaimEvent]], list[ClaimEvent]], ...] = (
-    created_though_taken,
-    collected_unbundled,
-    result_without_the_last,
-)
-
-
-def accepted(trace: list[Event]) -> bool:
-    """Whether the Python checker accepts a trace of the log."""
-    return _passes(check, trace)
-
-
-def claims_accepted(trace: list[ClaimEvent]) -> bool:
-    """Whether the Python checker accepts a trace of claims."""
-    return _passes(claim_rules.check, trace)
-
-
-def _passes(checker: Callable[[list[Any]], None], trace: list[Any]) -> bool:
-    try:
-        checker(trace)
-    except AssertionError:
-        return False
-    return True
-
-
-def interesting(trace: Sequence[ClaimEvent]) -> int:
-    """How much happened: lost answers, numbers that were taken, deletions."""
-    return sum(event.op in ("late", "exists", "collect") for event in trace)
+def models() -> dict[str, Model]:
+    """The models that have traces, by their modules' names."""
+    return {
+        "Log": Model(recorded, traces.check, _event, ("again",)),
+        "Claims": Model(
+            lambda seeds: [ClaimRecorder(seed).run() for seed in seeds],
+            claim_rules.check,
+            _claim_event,
+            ("late", "exists", "collect"),
+        ),
+        "Marks": Model(
+            lambda seeds: [MarkRecorder(seed).run() for seed in seeds],
+            mark_traces.check,
+            _mark_event,
+            ("transactions", "collect"),
+        ),
+    }
 
 
 def run(report: Report) -> None:
     """Record, check in Python, and check a sample with TLC."""
+    for module, model in models().items():
+        _run(report, module, model)
+
+
+def _run(report: Report, module: str, model: Model) -> None:
     started = time.monotonic()
-    traces = recorded(SEEDS)
-    refused = [number for number, trace in enumerate(traces) if not accepted(trace)]
-    again = sum(any(event.op == "again" for event in trace) for trace in traces)
-    seconds = time.monotonic() - started
-    if refused or not again:
-        report.gap("traces", "Log", f"{len(refused)} of {len(traces)} refused, {again} listed again")
-    else:
-        report.good("traces", "Log", f"{len(traces)} accepted, {again} of them listed again", seconds)
-    # Those that listed again first: they are the longer ones.
-    chosen = sorted(traces, key=lambda trace: -sum(event.op == "again" for event in trace))[:SAMPLE]
-    _ask(report, "Log", [[_event(event) for event in trace] for trace in chosen])
-    for forge in FORGERIES:
-        forged = forge(chosen[0])
-        _ask_forged(report, "Log", forge.__name__, [_event(one) for one in forged], accepted(forged))
-    _run_claims(report)
-
-
-def _run_claims(report: Report) -> None:
+    found = model.record(SEEDS)
+    refused = sum(not model.accepts(trace) for trace in found)
+    rare = sum(any(event.op in model.rare for event in trace) for trace in found)
+    detail = f"{len(found) - refused} of {len(found)} accepted, {rare} of them with {' or '.join(model.rare)}"
+    good = not refused and rare > 0
+    (report.good if good else report.gap)("traces", module, detail, time.monotonic() - started)
+    chosen = model.interesting(found, SAMPLE)
     started = time.monotonic()
-    traces = [ClaimRecorder(seed).run() for seed in CLAIM_SEEDS]
-    refused = sum(not claims_accepted(trace) for trace in traces)
-    detail = f"{len(traces) - refused} of {len(traces)} accepted"
-    (report.gap if refused else report.good)("traces", "Claims", detail, time.monotonic() - started)
-    chosen = sorted(traces, key=interesting, reverse=True)[:SAMPLE]
-    _ask(report, "Claims", [[_claim_event(event) for event in trace] for trace in chosen])
-    for forge in CLAIM_FORGERIES:
-        forged = forge(chosen[0])
-        written = [_claim_event(one) for one in forged]
-        _ask_forged(report, "Claims", forge.__name__, written, claims_accepted(forged))
-
-
-def _ask(report: Report, module: str, traces: Sequence[Sequence[str]]) -> None:
-    started = time.monotonic()
-    output = _tlc(module, traces)
+    output = _tlc(module, [[model.write(event) for event in trace] for trace in chosen])
     good = "No error has been found" in output
-    (report.good if good else report.gap)(
-        "traces",
-        f"{module} by TLC",
-        f"{len(traces)} accepted" if good else output,
-        time.monotonic() - started,
-    )
-
-
-def _ask_forged(report: Report, module: str, name: str, forged: Sequence[str], is_accepted: bool) -> None:
-    started = time.monotonic()
-    good = "Deadlock reached" in _tlc(module, [forged]) and not is_accepted
-    detail = "refused as it must be" if good else "was accepted"
-    (report.good if good else report.gap)("traces", name, detail, time.monotonic() - started)
+    detail = f"{len(chosen)} accepted" if good else output
+    (report.good if good else report.gap)("traces", f"{module} by TLC", detail, time.monotonic() - started)
+    for forge in FORGERIES[module]:
+        started = time.monotonic()
+        forged = forge(chosen[0])
+        output = _tlc(module, [[model.write(event) for event in forged]])
+        good = "Deadlock reached" in output and not model.accepts(forged)
+        detail = "refused as it must be" if good else "was accepted"
+        (report.good if good else report.gap)("traces", forge.__name__, detail, time.monotonic() - started)
 
 
 def _tlc(module: str, traces: Sequence[Sequence[str]]) -> str:
@@ -237,6 +199,11 @@ def _claim_event(event: ClaimEvent) -> str:
         "result": f"{{{pairs}}}",
     }
     return _record(fields)
+
+
+def _mark_event(event: MarkEvent) -> str:
+    found = ", ".join(f'"{name}"' for name in sorted(event.result))
+    return _record({"op": f'"{event.op}"', "name": f'"{event.name}"', "result": f"{{{found}}}"})
 
 
 def _record(fields: dict[str, str]) -> str:

@@ -3,86 +3,89 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
-from proofs import claim_rules
-from proofs.claim_rules import ClaimEvent
 from proofs.claim_traces import ClaimRecorder
-from proofs.traces import Event, Recorder, check
-from proofs.traces_runner import (
-    CLAIM_FORGERIES,
-    FORGERIES,
-    accepted,
-    claims_accepted,
-    interesting,
-    recorded,
-)
+from proofs.forgeries import FORGERIES
+from proofs.mark_traces import MarkRecorder
+from proofs.traces import Recorder
+from proofs.traces_runner import models
 from tests.protocol import mutants
 from tests.protocol.claims import Overwrites
 from tests.protocol.scenes import reader
 
 SEEDS = range(120)
+MODELS = models()
 
 
 @cache
-def traces() -> list[list[Event]]:
+def traces(module: str) -> list[list[Any]]:
     """Recorded once, by the first test that asks."""
-    return recorded(SEEDS)
+    return MODELS[module].record(SEEDS)
 
 
-def test_every_trace_is_a_behaviour_of_the_model() -> None:
-    assert len(traces()) > 100
-    for trace in traces():
-        check(trace)
+@pytest.mark.parametrize("module", MODELS)
+def test_every_trace_is_a_behaviour_of_the_model(module: str) -> None:
+    assert len(traces(module)) > 100
+    for trace in traces(module):
+        MODELS[module].check(trace)
 
 
-def test_the_traces_are_not_all_alike() -> None:
+def test_the_traces_of_the_log_are_not_all_alike() -> None:
     """Files vanish between list and get; everything ends up in bundles; readers miss what came too late."""
-    assert any(event.op == "again" for trace in traces() for event in trace)
-    assert {event.rank for trace in traces() for event in trace if event.op == "delete"} >= {1, 2}
-    assert {len(event.holds) for trace in traces() for event in trace if event.op == "get"} >= {2, 3}
-
-
-@pytest.mark.parametrize("forge", FORGERIES, ids=lambda forge: forge.__name__)
-def test_a_forged_trace_is_refused(forge: object) -> None:
-    assert callable(forge)
-    assert not any(accepted(forge(trace)) for trace in traces()[:20])
-
-
-def test_a_reader_that_skips_what_vanished_leaves_no_behaviour_of_the_model() -> None:
-    skipping = [Recorder(seed, lambda name: reader(name, mutants.SkippingReader)).run() for seed in SEEDS]
-    assert not all(map(accepted, skipping))
-
-
-CLAIM_SEEDS = range(100)
-
-
-@cache
-def claims() -> list[list[ClaimEvent]]:
-    return [ClaimRecorder(seed).run() for seed in CLAIM_SEEDS]
-
-
-def test_every_trace_of_claims_is_a_behaviour_of_the_model() -> None:
-    for trace in claims():
-        claim_rules.check(trace)
+    found = traces("Log")
+    assert any(event.op == "again" for trace in found for event in trace)
+    assert {event.rank for trace in found for event in trace if event.op == "delete"} >= {1, 2}
+    assert {len(event.holds) for trace in found for event in trace if event.op == "get"} >= {2, 3}
 
 
 def test_the_traces_of_claims_are_not_all_alike() -> None:
     """Answers are lost, numbers are taken, commits conflict, claims are collected."""
-    happened = {event.op for trace in claims() for event in trace}
-    assert happened >= {"late", "exists", "collect", "bundle", "result"}
-    assert any(event.op == "ended" and not event.number for trace in claims() for event in trace)
-    assert {len(event.result) for trace in claims() for event in trace if event.op == "result"} >= {2, 3}
+    found = traces("Claims")
+    assert {event.op for trace in found for event in trace} >= {
+        "late",
+        "exists",
+        "collect",
+        "bundle",
+        "result",
+    }
+    assert any(event.op == "ended" and not event.number for trace in found for event in trace)
+    assert {len(event.result) for trace in found for event in trace if event.op == "result"} >= {2, 3}
 
 
-@pytest.mark.parametrize("forge", CLAIM_FORGERIES, ids=lambda forge: forge.__name__)
-def test_a_forged_trace_of_claims_is_refused(forge: object) -> None:
-    assert callable(forge)
-    chosen = sorted(claims(), key=interesting, reverse=True)[:20]
-    assert not any(claims_accepted(forge(trace)) for trace in chosen)
+def test_the_traces_of_transactions_are_not_all_alike() -> None:
+    """Readers come before the mark, between mark and file, and after both; files are collected."""
+    found = traces("Marks")
+    assert any(event.op == "collect" for trace in found for event in trace)
+    assert any("transactions" not in {event.op for event in trace} for trace in found)
+    assert {len(event.result) for trace in found for event in trace if event.op == "result"} == {0, 1, 2}
 
 
-def test_a_claimer_that_takes_taken_for_created_leaves_no_behaviour_of_the_model() -> None:
-    wrong = [ClaimRecorder(seed, Overwrites).run() for seed in CLAIM_SEEDS]
-    assert not all(map(claims_accepted, wrong))
+FORGED = [(module, forge) for module in FORGERIES for forge in FORGERIES[module]]
+
+
+@pytest.mark.parametrize(("module", "forge"), FORGED, ids=[forge.__name__ for _, forge in FORGED])
+def test_a_forged_trace_is_refused(module: str, forge: Any) -> None:
+    for trace in MODELS[module].interesting(traces(module), 10):
+        assert not MODELS[module].accepts(forge(trace))
+
+
+WRONG: dict[str, tuple[str, Any]] = {
+    "a reader that skips what vanished": (
+        "Log",
+        lambda seed: Recorder(seed, lambda name: reader(name, mutants.SkippingReader)).run(),
+    ),
+    "a claimer that takes taken for created": ("Claims", lambda seed: ClaimRecorder(seed, Overwrites).run()),
+    "a reader to which marks are nothing": (
+        "Marks",
+        lambda seed: MarkRecorder(seed, lambda name: reader(name, mutants.MarksAreNothingReader)).run(),
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_code_leaves_no_behaviour_of_the_model(wrong: str) -> None:
+    module, record = WRONG[wrong]
+    assert not all(MODELS[module].accepts(record(seed)) for seed in SEEDS)

@@ -1,0 +1,73 @@
+"""Forged traces: each says something that did not happen, and that no behaviour of the models has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from proofs.claim_rules import ClaimEvent
+from proofs.mark_traces import MarkEvent
+from proofs.traces import Event
+
+
+def without_a_result(trace: Sequence[Event]) -> list[Event]:
+    """A forgery: the reader returns less than it listed."""
+    return [
+        event._replace(holds=frozenset(sorted(event.holds)[1:])) if event.op == "get" else event
+        for event in trace
+    ]
+
+
+def deleted_at_once(trace: Sequence[Event]) -> list[Event]:
+    """A forgery: the first version goes as soon as it is there."""
+    first = trace[0]
+    return [first, Event("delete", first.holds, first.rank), *trace[1:]]
+
+
+def page_skipped(trace: Sequence[Event]) -> list[Event]:
+    """A forgery: the first page that lists a file is said to be empty."""
+    at = next(number for number, event in enumerate(trace) if event.op == "page" and event.files)
+    return [*trace[:at], trace[at]._replace(files=frozenset()), *trace[at + 1 :]]
+
+
+def created_though_taken(trace: Sequence[ClaimEvent]) -> list[ClaimEvent]:
+    """A forgery: a creation that found its number taken is said to have made it."""
+    return [event._replace(op="created") if event.op == "exists" else event for event in trace]
+
+
+def collected_unbundled(trace: Sequence[ClaimEvent]) -> list[ClaimEvent]:
+    """A forgery: the first claim goes before there is a bundle."""
+    return [*trace[:6], ClaimEvent("collect", number=1), *trace[6:]]
+
+
+def result_without_the_last(trace: Sequence[ClaimEvent]) -> list[ClaimEvent]:
+    """A forgery: the reader misses the highest number."""
+    return [
+        event._replace(result=frozenset(sorted(event.result)[:-1])) if event.op == "result" else event
+        for event in trace
+    ]
+
+
+def landed_before_the_mark(trace: Sequence[MarkEvent]) -> list[MarkEvent]:
+    """A forgery: the mark comes last."""
+    marks = [event for event in trace if event.op in ("mark", "answered")]
+    return [*(event for event in trace if event not in marks), *marks]
+
+
+def folder_listed_once(trace: Sequence[MarkEvent]) -> list[MarkEvent]:
+    """A forgery: who saw the mark does not list the folder again."""
+    return [event for event in trace if event.op != "folder"]
+
+
+def result_of_the_others(trace: Sequence[MarkEvent]) -> list[MarkEvent]:
+    """A forgery: the reader finds the transactions that it did not find, and no others."""
+    every = frozenset({"x", "y"})
+    return [event._replace(result=every - event.result) if event.op == "result" else event for event in trace]
+
+
+FORGERIES: dict[str, tuple[Callable[[Sequence[Any]], list[Any]], ...]] = {
+    "Log": (without_a_result, deleted_at_once, page_skipped),
+    "Claims": (created_though_taken, collected_unbundled, result_without_the_last),
+    "Marks": (landed_before_the_mark, folder_listed_once, result_of_the_others),
+}
+"""Per model."""
