@@ -1,4 +1,6 @@
-"""A Spark application of its own whose driver dies at the instruction before its commit."""
+"""A Spark application of its own, whose driver dies at the instruction before its second commit.
+
+It says on its output what it has done, since whoever started it cannot ask afterwards."""
 
 from __future__ import annotations
 
@@ -12,18 +14,30 @@ from crdtcat.spark import save
 from crdtcat.spark.writing import WritePlan
 from tests.spark.conftest import new_session
 
+TASKS = 4
+QUERY = "both-run-this"
 
-def main(url: str) -> None:
-    """Stage everything, and die."""
+
+def shared_rows(spark: Any) -> Any:
+    """What both applications write under one query name."""
+    return spark.range(1000, 1400, 1, TASKS)
+
+
+def main(url: str, ready: str) -> None:
+    """Run a query that another application runs too; then stage everything of a write, and die."""
     spark = new_session("local[2]")
+    spark.sparkContext.setLogLevel("OFF")
+    Path(ready).touch()
+    save(shared_rows(spark), Catalog(url), "t", commit="task", query=QUERY)
+    before = len(list(Path(url).glob("data/*/*")))
 
     def killed(*_: Any, **__: Any) -> Any:
-        print(f"staged {len(list(Path(url).glob('data/*/*')))}", flush=True)  # noqa: T201 (the test reads it)
+        print(f"staged {len(list(Path(url).glob('data/*/*'))) - before}", flush=True)  # noqa: T201 (for the test)
         os._exit(9)
 
     WritePlan.finish = killed  # type: ignore[method-assign]
-    save(spark.range(5000, 5100, 1, 2), Catalog(url, inline_bytes=0), "t")
+    save(spark.range(5000, 5100, 1, 2), Catalog(url, inline_bytes=0), "u")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
