@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import crdtcat
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
@@ -17,6 +20,7 @@ def test_the_code_on_the_page_runs_as_it_stands(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(crdtcat.__file__).parents[1])},
         capture_output=True,
         text=True,
         check=False,
