@@ -50,7 +50,7 @@ def peak(table: Table, **options: Any) -> int:
 def test_clustering_does_not_hold_the_table() -> None:
     """Random numbers: every chunk overlaps every other, so everything is spread and then sorted.
 
-    Not counted is what shuffled rows' new places take in the log, a few bytes for each row, which every handle
+    Not counted is what the places of shuffled rows take in the log, a few bytes for each, which every handle
     holds; while one clusters it has two, the log as it was and as it is.
     """
     small, large = stored(6), stored(24)
