@@ -104,7 +104,8 @@ class Catalog(TendedCatalog):
         A table that is created here has no declared columns: they are what its rows bring. Each program is
         then checked against what it knows itself, so one that writes another type to the same column is not
         stopped; its rows are kept, listed by `conflicts()`, and read as null. Where several programs write,
-        declare the columns with `create_table`. Rows that cannot be stored create nothing.
+        declare the columns with `create_table`. Columns that cannot be stored create nothing; rows that turn
+        out wrong only when they are read leave an empty table.
         """
         try:
             handle = self.table(table, branch)

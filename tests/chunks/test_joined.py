@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from crdtcat import Catalog
 from crdtcat.chunks.footer import decode_footer
+from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.parquet_footer import joined_footer
 from crdtcat.chunks.segment import encode_segment, joined
 from crdtcat.chunks.storage_types import storage_type
@@ -44,7 +45,7 @@ def test_joined_is_as_one_writer_makes_it(stretches: list[list[pa.Table]]) -> No
     assert file.num_row_groups == len(chunks)
     assert file.metadata.num_rows == sum(chunk.num_rows for chunk in chunks)
     for group, chunk in enumerate(chunks):
-        assert file.read_row_group(group).equals(chunk)
+        assert hash_table(file.read_row_group(group)) == hash_table(chunk)  # NaN equals NaN here
     data = bytes(many.data)
     footer = decode_footer(many.ref("data/x"), data[-many.footer_length :])
     assert list(footer.rows) == [chunk.num_rows for chunk in chunks]

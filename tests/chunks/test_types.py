@@ -419,3 +419,14 @@ def test_casts_that_work_by_value() -> None:
     assert is_lossless(pa.string_view(), pa.string())
     assert is_lossless(pa.string(), pa.dictionary(pa.int8(), pa.string()))
     assert not is_lossless(pa.list_(pa.int8()), pa.list_(pa.int8(), 2))
+
+
+@pytest.mark.parametrize("values", [pa.string_view(), pa.large_string(), pa.string(), pa.binary_view()])
+def test_dictionaries_of_every_kind_of_text_are_stored(values: pa.DataType) -> None:
+    dictionary = pa.array(["a", None, "b"]).cast(pa.binary()).cast(pa.large_binary()).cast(values)
+    array = pa.DictionaryArray.from_arrays(pa.array([2, None, 0, 1], pa.uint8()), dictionary)
+    rows = [
+        None if value is None else bytes(value) for value in to_storage(array).cast(pa.binary()).to_pylist()
+    ]
+    assert rows == [b"b", None, b"a", None]
+    assert to_storage(array.slice(2, 1)).cast(pa.binary()).to_pylist() == [b"a"]

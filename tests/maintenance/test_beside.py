@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -97,6 +98,38 @@ def test_what_comes_while_much_is_waiting_is_left_to_others() -> None:
     assert done[-1] == -1
 
 
+def test_a_store_that_does_not_answer_holds_no_process_up() -> None:
+    program = """
+import sys, threading
+from crdtcat.maintenance import beside
+beside.EXIT_SECONDS_MAX = 0.1
+assert beside.do_beside(threading.Event().wait)
+print("done")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=SECONDS)
+    assert ended.stdout == b"done\n"
+
+
+def test_names_can_be_looked_up_while_the_process_ends() -> None:
+    """Upkeep at the end of a process may have to connect, for which event loops use pools of threads."""
+    program = """
+import asyncio, time
+from crdtcat.maintenance.beside import do_beside
+
+def work():
+    time.sleep(0.5)
+    print(asyncio.run(look_up()))
+
+async def look_up():
+    return len(await asyncio.get_running_loop().getaddrinfo("localhost", 80)) > 0
+
+import concurrent.futures.thread
+assert do_beside(work)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=SECONDS)
+    assert ended.stdout == b"True\n"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_has_a_thread_of_its_own() -> None:
     assert do_beside(lambda: None)
@@ -137,3 +170,34 @@ def test_failures_beside_fail_no_commit(tmp_path: Path, caplog: pytest.LogCaptur
     settled()
     assert "put off" in caplog.text
     assert Catalog(tmp_path).table("t").scan().count() == 40
+
+
+def test_a_table_that_is_dropped_meanwhile_needs_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SlowToRead(tmp_path)
+    catalog = Catalog(store, bundle_every=2)
+    table = catalog.create_table("t", ROWS.schema)
+    settled()
+    store.asked.clear()
+    store.allowed.clear()
+    while not store.asked.is_set():
+        table.append(ROWS)
+        store.asked.wait(0.05)
+    dropping = threading.Thread(target=Catalog(tmp_path).drop_table, args=("t",))
+    dropping.start()
+    dropping.join(SECONDS)
+    store.allowed.set()
+    assert catalog.settle(SECONDS)
+    assert "put off" not in caplog.text
+
+
+def test_a_folder_can_be_removed_once_its_catalog_is_settled(tmp_path: Path) -> None:
+    for _ in range(5):
+        catalog = Catalog(tmp_path / "lake", bundle_every=2, grace_seconds=0)
+        table = catalog.create_table("t", ROWS.schema)
+        for _ in range(10):
+            table.append(ROWS)
+        assert catalog.settle()
+        shutil.rmtree(tmp_path / "lake")
+        assert not (tmp_path / "lake").exists()

@@ -13,7 +13,7 @@ import pytest
 from crdtcat import Catalog, Table
 from crdtcat.chunks.footer import SegmentRef, decode_footer
 from crdtcat.chunks.hashing import hash_table
-from crdtcat.chunks.segment import encode_segment
+from crdtcat.chunks.stretch import encode_stretch
 from crdtcat.errors import CrdtcatError, DataError, InvalidArgument, NotFound, StoreUnavailable
 from crdtcat.maintenance import Progress, VerifyReport
 from crdtcat.store import Store, open_store
@@ -257,9 +257,9 @@ def test_a_writer_whose_hashes_lie_is_found_by_content(monkeypatch: pytest.Monke
     catalog, table = in_segments()
 
     def lying(chunks: list[pa.Table], hashes: Any) -> Any:
-        return encode_segment([numbers(7, chunk.num_rows) for chunk in chunks], hashes)
+        return encode_stretch([numbers(7, chunk.num_rows) for chunk in chunks], hashes)
 
-    monkeypatch.setattr(stage, "encode_segment", lying)
+    monkeypatch.setattr(stage, "encode_stretch", lying)
     table.append(numbers(0, 20))
     monkeypatch.undo()
     assert table.verify("bytes").ok

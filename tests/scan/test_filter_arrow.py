@@ -40,7 +40,7 @@ def _leaf(draw: st.DrawFn) -> Any:
                     pc.field("flag"),
                     pc.field("nested", "a") == 1,
                     pc.is_nan(pc.field("double")),
-                    pc.field("tiny") + 1 > pc.field("big"),
+                    pc.field("tiny").cast(pa.int64()) + 1 > pc.field("big"),
                     pc.field("tiny").cast(pa.int64()) == 3,
                     pc.scalar(True),
                     pc.field("tiny") > 1.5,

@@ -33,6 +33,7 @@ class Wire:
     def __init__(self, server: ThreadedMotoServer) -> None:
         self.seen: list[tuple[str, str, str]] = []
         self.answer: Callable[[dict[str, Any]], int | None] = lambda _: None
+        self.body = b""
         host, port = server.get_host_and_port()
         self.server = S3Server(f"http://{host}:{port}", "wire-key-id", "wire-secret-value")
         inner = server._server.app
@@ -44,8 +45,8 @@ class Wire:
             if status is None:
                 return inner(environ, start)
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            start(f"{status} Injected", [("Content-Length", "0")])
-            return [b""]
+            start(f"{status} Injected", [("Content-Length", str(len(self.body)))])
+            return [self.body]
 
         server._server.app = record
 
@@ -74,7 +75,7 @@ def bucket(running: Wire) -> str:
 def wire(running: Wire) -> Iterator[Wire]:
     running.seen.clear()
     yield running
-    running.answer = lambda _: None
+    running.answer, running.body = lambda _: None, b""
 
 
 @pytest.fixture
@@ -105,6 +106,47 @@ def test_what_the_short_way_is_refused_is_asked_the_long_way_and_learned_again(
     assert wire.methods() == ["GET", "GET"]
     assert store.requests.since(before).get == 2
     assert ways[key] == way
+
+
+def test_a_success_that_is_an_error_is_none(store: S3Store, wire: Wire) -> None:
+    """S3 may begin its answer before it knows: 200, and an error in the body."""
+    store.put("t/1", b"one")
+    store.put("t/2", b"two")
+    assert len(list(store.list("t/"))) == 2
+    assert len(list(store.list("t/"))) == 2
+    wire.methods()
+    refused = iter([True, False, True, False])
+    wire.body = b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InternalError</Code></Error>'
+    wire.answer = lambda _: 200 if next(refused) else None
+    store.put("t/3", b"three")
+    assert wire.methods() == ["PUT", "PUT"]
+    assert [item.name for item in store.list("t/")] == ["t/1", "t/2", "t/3"]
+    assert wire.methods() == ["GET", "GET"]
+
+
+def test_what_is_no_listing_is_not_an_empty_one(store: S3Store, wire: Wire) -> None:
+    store.put("t/1", b"one")
+    for _ in range(2):
+        assert len(list(store.list("t/"))) == 1
+    wire.methods()
+    answers = iter([200, None, None])
+    wire.body = b"<html><body>please log in</body></html>"
+    wire.answer = lambda _: next(answers)
+    assert [item.name for item in store.list("t/")] == ["t/1"]
+    assert store._filesystem().ways[store._bucket, "list_objects_v2"] is None  # the long way from now on
+    assert [item.name for item in store.list("t/")] == ["t/1"]
+    assert wire.methods() == ["GET", "GET", "GET"]
+
+
+def test_what_the_caller_wants_in_every_request_is_in_every_request(wire: Wire, bucket: str) -> None:
+    options = {**wire.server.storage_options, "s3_additional_kwargs": {"CacheControl": "no-store"}}
+    store = S3Store(f"{bucket}/{secrets.token_hex(6)}", options, retry=QUICK)
+    for number in range(3):
+        store.put(f"t/{number}", b"x")
+    client = wire.server.client()
+    for number in range(3):
+        found = client.head_object(Bucket=store._bucket, Key=f"{store._root}t/{number}")
+        assert found["CacheControl"] == "no-store"
 
 
 def test_every_request_on_the_wire_is_one_we_counted(store: S3Store, wire: Wire) -> None:

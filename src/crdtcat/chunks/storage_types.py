@@ -145,7 +145,7 @@ def _store(array: pa.Array, stored: pa.DataType, path: str) -> pa.Array:  # noqa
     if t in _KEPT:
         return array
     if pa.types.is_dictionary(t):
-        return _store(array.dictionary_decode(), stored, path)
+        return _store(array.dictionary, stored, path).take(array.indices)
     if pa.types.is_run_end_encoded(t):
         return _store(layout.decode_runs(array), stored, path)
     if pa.types.is_struct(t):

@@ -20,6 +20,7 @@ from crdtcat.chunks.hashing import hash_table
 from crdtcat.errors import InvalidArgument
 
 MAGIC: Final = b"PAR1"
+_LARGE: Final = 2**20
 _ROOM: Final = 1024
 """Bytes that one column of one row group may take besides twice its content: headers, and its footer."""
 ChunkHashes = tuple[bytes, Sequence[bytes]]
@@ -112,36 +113,42 @@ def _common_schema(chunks: Sequence[pa.Table]) -> pa.Schema:
 def _write_parquet(chunks: Sequence[pa.Table], schema: pa.Schema) -> tuple[memoryview, Any]:
     """The Parquet file, and its metadata.
 
-    It is written into memory of twice the content's size, of which only what is written is ever touched:
-    a sink that grows copies everything again and again, a fifth of all the time. What does not fit (many
-    columns of few rows, values that no encoding shortens) is written again into one that grows.
+    A large one is written into memory of twice the content's size, of which only what is written is ever
+    touched: a sink that grows copies everything again and again, a fifth of all the time. What does not fit
+    (many columns of few rows, values that no encoding shortens) is written again into one that grows.
     """
-    room = pa.allocate_buffer(
-        2 * sum(chunk.nbytes for chunk in chunks) + _ROOM * (1 + len(chunks) * len(schema))
-    )
-    sink = pa.FixedSizeBufferWriter(room)
-    try:
-        metadata = _write_rows(sink, chunks, schema)
-        return memoryview(room).cast("B")[: sink.tell()], metadata
-    except (pa.ArrowException, OSError, RuntimeError):  # the last is what closing gives after the others
-        growing = pa.BufferOutputStream()
-        metadata = _write_rows(growing, chunks, schema)
-        return memoryview(growing.getvalue()).cast("B"), metadata
+    content = sum(chunk.nbytes for chunk in chunks)
+    if content >= _LARGE:
+        room = pa.allocate_buffer(2 * content + _ROOM * (1 + len(chunks) * len(schema)))
+        sink = pa.FixedSizeBufferWriter(room)
+        try:
+            metadata = _write_rows(sink, chunks, schema)
+            return memoryview(room).cast("B")[: sink.tell()], metadata
+        except (pa.ArrowException, OSError, RuntimeError):  # the last is what closing gives after the others
+            pass
+    growing = pa.BufferOutputStream()
+    metadata = _write_rows(growing, chunks, schema)
+    return memoryview(growing.getvalue()).cast("B"), metadata
 
 
 def _write_rows(sink: Any, chunks: Sequence[pa.Table], schema: pa.Schema) -> Any:
     """Write the file into `sink`; gives its metadata."""
     collected: list[Any] = []
-    with pq.ParquetWriter(
+    writer = pq.ParquetWriter(
         sink,
         schema,
         store_schema=False,
         write_page_checksum=True,
         metadata_collector=collected,
         **writer_options(chunks[0]),
-    ) as writer:
+    )
+    try:
         for chunk in chunks:
             writer.write_table(chunk, row_group_size=chunk.num_rows)
+        writer.close()
+    except BaseException:
+        writer.is_open = False  # else it closes itself when it goes, and complains that it cannot
+        raise
     return collected[0]
 
 

@@ -25,6 +25,7 @@ from crdtcat.clock import VersionId
 from crdtcat.cold_claims import write_hint
 from crdtcat.decisions import with_decisions
 from crdtcat.drive import store_now_ms
+from crdtcat.errors import NotFound
 from crdtcat.log import State, Summary
 from crdtcat.log.state import ids_of
 from crdtcat.maintenance.beside import do_beside
@@ -65,6 +66,8 @@ def _keep_up(session: Session, id: VersionId) -> None:
         bundle_block(session, id)
         if int.from_bytes(id.digest[8:], "big") % COLLECT_EVERY == 0:
             collect_log(session)
+    except NotFound:  # dropped meanwhile: there is nothing to tidy
+        logger.info("upkeep of %s is not needed any more: it was dropped", session.folder)
     except Exception as error:  # noqa: BLE001 (whatever it is, the commit before it stands)
         logger.warning("upkeep of %s is put off to another commit: %s", session.folder, error)
 

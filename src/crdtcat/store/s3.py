@@ -117,13 +117,20 @@ class S3Store(Store):
         way = ways.get(key)
         sent_ms = wall_ms()
         if way is not None and s3_short.takes(arguments):
-            answer = await s3_short.answer(client, way, operation, arguments)
-            if answer is not None:
+            try:
+                answer = await s3_short.answer(client, way, operation, arguments)
+            except s3_short.NotThisWay as left:
+                if left.again:
+                    ways.pop(key, None)
+                else:
+                    ways[key] = None
+                self.requests.add(s3_short.OPERATIONS[operation])
+            else:
                 self._learn_clock(answer, sent_ms)
                 return answer
-            ways.pop(key, None)
-            self.requests.add(s3_short.OPERATIONS[operation])
-        noted = s3_short.noted(wanted=operation in s3_short.OPERATIONS and key not in ways)
+        special = filesystem.s3_additional_kwargs or filesystem.req_kw
+        known = special or operation not in s3_short.OPERATIONS or key in ways
+        noted = s3_short.noted(wanted=not known)
         found: dict[str, Any] = await filesystem._call_s3(
             operation, filesystem.s3_additional_kwargs, filesystem.req_kw, Bucket=self._bucket, **arguments
         )

@@ -9,7 +9,8 @@ with the caller's key, access lists, a payer), further ones are built and signed
 same session, with its proxies, certificates and timeouts. Anything else keeps the long way, for ever.
 
 Credentials are asked for each time, so those that rotate do. Where the server points elsewhere, or does not
-like the request, it is made again the long way, and that one is learned from.
+like the request, it is made again the long way, and that one is learned from; where its answer cannot be
+understood here, the long way is kept. A success whose body is an error is none: S3 may answer so.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ OPERATIONS: Final[Mapping[str, Kind]] = {"get_object": "get", "put_object": "put
 BODY_BYTES_MAX: Final = 2**20 - 1
 """Larger bodies go the long way, where the time per request does not matter."""
 _METHODS: Final = {"get_object": "GET", "put_object": "PUT", "list_objects_v2": "GET"}
-_ERRORS: Final = 300
+_ERRORS, _INTERNAL_ERROR = 300, 500
 _ELSEWHERE: Final = frozenset({301, 302, 307, 308, 400})
 """Statuses that may be about the way and not about the object: the long way finds out."""
 _HEADERS: Final = {"Range": "range", "IfNoneMatch": "if-none-match"}
@@ -52,6 +53,7 @@ _USUAL: Final = re.compile(
     r"x-amz-(date|content-sha256|security-token|checksum-.*|sdk-checksum-algorithm|trailer"
     r"|decoded-content-length)"
 )
+_IS_ERROR: Final = re.compile(rb"\s*(<\?xml[^>]*>\s*)?<Error\b")
 _CODE, _MESSAGE = re.compile(rb"<Code>([^<]*)</Code>"), re.compile(rb"<Message>([^<]*)</Message>")
 _sent: ContextVar[list[Any] | None] = ContextVar("sent", default=None)
 
@@ -68,6 +70,14 @@ def note_sent(request: Any, **_: Any) -> None:
     requests = _sent.get()
     if requests is not None:
         requests.append(request)
+
+
+class NotThisWay(Exception):
+    """The request must go the long way. `again`: whether a way may be learned from it."""
+
+    def __init__(self, *, again: bool) -> None:
+        super().__init__()
+        self.again = again
 
 
 def takes(arguments: Mapping[str, Any]) -> bool:
@@ -133,12 +143,11 @@ class Way:
         return signed
 
 
-async def answer(
-    client: Any, way: Way, operation: str, arguments: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """What botocore would have answered, as far as it is looked at; None to ask it after all.
+async def answer(client: Any, way: Way, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What botocore would have answered, as far as it is looked at.
 
-    Raises `ClientError` as botocore does for an answer that is not a success, and whatever its session does.
+    Raises `NotThisWay`; `ClientError` as botocore does for an answer that is not a success; and whatever its
+    session does.
     """
     from botocore.awsrequest import AWSPreparedRequest  # noqa: PLC0415 (an extra)
 
@@ -153,14 +162,17 @@ async def answer(
     response = await client._endpoint.http_session.send(sent)
     data = await response.content
     if response.status_code in _ELSEWHERE:
-        return None
-    metadata = {"HTTPStatusCode": response.status_code, "HTTPHeaders": response.headers}
-    if response.status_code >= _ERRORS:
+        raise NotThisWay(again=True)
+    status = response.status_code
+    if status < _ERRORS and operation != "get_object" and _IS_ERROR.match(data):
+        status = _INTERNAL_ERROR
+    metadata = {"HTTPStatusCode": status, "HTTPHeaders": response.headers}
+    if status >= _ERRORS:
         raise _refusal(operation, metadata, data)
     try:
         found = _ANSWERS[operation](data)
-    except (ET.ParseError, KeyError, ValueError):
-        return None
+    except (ET.ParseError, KeyError, ValueError) as error:
+        raise NotThisWay(again=False) from error
     return {**found, "ResponseMetadata": metadata}
 
 
@@ -175,6 +187,8 @@ def _page(data: bytes) -> dict[str, Any]:
     """A page of a listing, as botocore gives it."""
     page: dict[str, Any] = {"Contents": [], "CommonPrefixes": []}
     root = ET.fromstring(data)  # noqa: S314 (the server's, as trusted as the data)
+    if _local(root.tag) != "ListBucketResult":
+        raise ValueError(f"{root.tag} is no listing")
     encoded = any(_local(each.tag) == "EncodingType" and each.text == "url" for each in root)
     name = unquote_plus if encoded else str
     for element in root:

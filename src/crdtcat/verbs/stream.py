@@ -6,6 +6,7 @@ one version that names them. If that never comes they are garbage for the collec
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
@@ -48,7 +49,7 @@ class StreamWriter:
         self._session, self._metadata, self._key, self._committed = session, metadata, key, committed
         self._stager: Stager | None = None
         self._plan: Fit | None = None
-        self._open = True
+        self._open, self._process = True, os.getpid()
         self.version: Version | None = None
 
     @property
@@ -64,6 +65,8 @@ class StreamWriter:
         the middle of a batch aborts the stream.
         """
         self._check_open()
+        if self._process != os.getpid():
+            raise InvalidArgument("this stream was opened before a fork; open one in this process")
         incoming = Incoming.of(data)
         if self._plan is None or self._stager is None:
             reader, self._plan = self._planned(incoming)
