@@ -66,8 +66,8 @@ def _keep_up(session: Session, id: VersionId) -> None:
         bundle_block(session, id)
         if int.from_bytes(id.digest[8:], "big") % COLLECT_EVERY == 0:
             collect_log(session)
-    except NotFound:  # dropped meanwhile: there is nothing to tidy
-        logger.info("upkeep of %s is not needed any more: it was dropped", session.folder)
+    except NotFound:  # nothing to tidy; but whoever goes on appending should know
+        logger.warning("%s was dropped: nobody sees what is appended to it", session.folder)
     except Exception as error:  # noqa: BLE001 (whatever it is, the commit before it stands)
         logger.warning("upkeep of %s is put off to another commit: %s", session.folder, error)
 
