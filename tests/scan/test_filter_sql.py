@@ -201,3 +201,10 @@ def test_many_conditions_work_and_too_many_are_refused() -> None:
 def test_any_text_is_a_filter_or_a_typed_error(text: str) -> None:
     with contextlib.suppress(InvalidFilter):
         parse_filter(text, SCHEMA)
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_both_zeros_are_in_a_list_with_one(kind: pa.DataType) -> None:
+    rows = pa.table({"s": pa.array([-0.0, 0.0, 1.0, None], kind)})
+    for text, count in (("s in (0)", 2), ("s in (-0.0, 1)", 3), ("s not in (0)", 1)):
+        assert rows.filter(parse_filter(text, rows.schema).expression).num_rows == count, text

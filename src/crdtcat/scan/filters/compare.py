@@ -55,14 +55,14 @@ def contained(operand: Operand, values: Iterable[Value | None], *, sql: bool) ->
     """
     values = list(values)
     null = None in values
-    kept: dict[Any, None] = {}
+    kept: dict[str, Any] = {}  # by how they are written: as scalars both zeros are equal
     target = operand
     for value in (value for value in values if value is not None):
         target, met = _meet(operand, value, sql=sql)
-        kept.update(dict.fromkeys(_members(target, met, sql=sql)))
+        kept.update({repr(member): member for member in _members(target, met, sql=sql)})
     if target is not operand:  # one value forced a detour through floats: let every value take it
         return _any_of([compare(operand, "=", value, sql=sql) for value in values])
-    found = In(operand, tuple(kept), null=None if sql else null)
+    found = In(operand, tuple(kept.values()), null=None if sql else null)
     return Or((found, Constant(None))) if sql and null else found
 
 
