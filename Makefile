@@ -47,7 +47,7 @@ $(PEERS)/.installed: benchmarks/peers.txt
 
 bench-peers: $(PEERS)/.installed  ## The peers' own environment, for the benchmarks
 
-bench: setup bench-peers  ## Measure against peers, about ten minutes
+bench: setup bench-peers  ## Measure against peers, short sizes
 	$(BIN)/python -m benchmarks
 
 bench-full: setup bench-peers  ## The same at full size, hours

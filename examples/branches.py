@@ -12,8 +12,8 @@ from crdtcat import Catalog
 
 def main() -> None:
     """Run it in folders that are deleted afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        play(Catalog(folder))
+    with tempfile.TemporaryDirectory() as folder, Catalog(folder) as catalog:
+        play(catalog)
 
 
 def play(catalog: Catalog) -> None:

@@ -17,8 +17,7 @@ from crdtcat.errors import CommitConflict
 def main() -> None:
     """Eight writers on rows of their own, then two on one row."""
     schema = pa.schema([("account", pa.int64()), ("balance", pa.int64())])
-    with tempfile.TemporaryDirectory() as folder:
-        cat = Catalog(folder)
+    with tempfile.TemporaryDirectory() as folder, Catalog(folder) as cat:
         accounts = cat.create_table("accounts", schema, mode="cas")
         accounts.append([{"account": n, "balance": 100} for n in range(8)])
 

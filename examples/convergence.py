@@ -85,7 +85,7 @@ def main() -> None:
         else:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="crdtcat-demo-"))
         url = str(Path(folder) / "lake")
-        catalog = Catalog(url, grace_seconds=0)
+        catalog = stack.enter_context(Catalog(url, grace_seconds=0))
         table = catalog.create_table("sales")
 
         say(

@@ -174,7 +174,7 @@ def main() -> None:
         began = time.monotonic()
         spark = stack.enter_context(quiet_session("crdtcat demo"))
         say(f"Spark {spark.version} is up after {time.monotonic() - began:.0f} s")
-        lake = Catalog(folder / "lake")
+        lake = stack.enter_context(Catalog(folder / "lake"))
         ingest(spark, lake)
         killed_workers(spark, lake)
         stream_and_read(spark, lake, folder)

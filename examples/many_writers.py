@@ -26,7 +26,7 @@ def work(url: str, number: int) -> list[Version]:
 
 def main() -> None:
     """Let them all write, repeat some tasks, and compare readers."""
-    with tempfile.TemporaryDirectory() as url, ThreadPoolExecutor(WRITERS) as pool:
+    with tempfile.TemporaryDirectory() as url, Catalog(url), ThreadPoolExecutor(WRITERS) as pool:
         versions = [version for done in pool.map(work, [url] * WRITERS, range(WRITERS)) for version in done]
         print(f"{len(versions)} commits by {WRITERS} writers, none refused, none repeated")
 

@@ -12,8 +12,13 @@ from crdtcat import Catalog
 
 def main() -> None:
     """Run it in folders that are deleted afterwards."""
-    with tempfile.TemporaryDirectory() as desk, tempfile.TemporaryDirectory() as bag:
-        play(Catalog(desk), Catalog(bag))
+    with (
+        tempfile.TemporaryDirectory() as desk,
+        tempfile.TemporaryDirectory() as bag,
+        Catalog(desk) as office,
+        Catalog(bag) as laptop,
+    ):
+        play(office, laptop)
 
 
 def play(office: Catalog, laptop: Catalog) -> None:

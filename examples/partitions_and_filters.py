@@ -27,8 +27,8 @@ def sales(days: range) -> pa.Table:
 
 def main() -> None:
     """Write two weeks, read a day, replace a day."""
-    with tempfile.TemporaryDirectory() as folder:
-        table = Catalog(folder).create_table("sales", SCHEMA, partition_by=["day(at)"])
+    with tempfile.TemporaryDirectory() as folder, Catalog(folder) as cat:
+        table = cat.create_table("sales", SCHEMA, partition_by=["day(at)"])
         table.append(sales(range(14)))
 
         # Filters as SQL text, as tuples, as a pyarrow expression: the same rows.

@@ -12,9 +12,8 @@ from crdtcat import Catalog
 
 def main() -> None:
     """Commit, read, change, look back."""
-    with tempfile.TemporaryDirectory() as folder:
-        cat = Catalog(folder)  # or "s3://bucket/lake", "memory://", any fsspec URL
-
+    # A catalog is at a path, at "s3://bucket/lake", at "memory://", at any fsspec URL.
+    with tempfile.TemporaryDirectory() as folder, Catalog(folder) as cat:
         # The first commit creates the table; its columns are what the rows bring.
         cat.commit("events", [{"user": 1, "action": "login"}, {"user": 2, "action": "login"}])
         cat.commit("events", {"user": [1], "action": ["buy"]}, metadata={"source": "shop"})

@@ -14,8 +14,8 @@ from crdtcat import Catalog
 
 def main() -> None:
     """A table of a thousand rows, written again with three of them changed; then two writers at once."""
-    with tempfile.TemporaryDirectory() as folder:
-        table = Catalog(folder).create_table(
+    with tempfile.TemporaryDirectory() as folder, Catalog(folder) as cat:
+        table = cat.create_table(
             "things", pa.schema([("id", pa.int64()), ("note", pa.string()), ("size", pa.float64())])
         )
         rows = [{"id": number, "note": "", "size": 1.0} for number in range(1_000)]

@@ -14,8 +14,7 @@ from examples.spark_session import quiet_session
 
 def main() -> None:
     """Write, read, overwrite, look back."""
-    with tempfile.TemporaryDirectory() as folder, quiet_session("batch") as spark:
-        lake = Catalog(folder)
+    with tempfile.TemporaryDirectory() as folder, Catalog(folder) as lake, quiet_session("batch") as spark:
         sales = spark.range(0, 100_000, 1, 4).selectExpr("id", "id % 10 as shop", "id * 0.25D as amount")
 
         # The job way: tasks store rows, the driver commits one version. All or nothing.

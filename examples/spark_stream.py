@@ -21,9 +21,12 @@ def finish(writer: Any, checkpoint: Path) -> None:
 
 def main() -> None:
     """Files to a table; the table's changes to another table, and to a function."""
-    with tempfile.TemporaryDirectory() as name, quiet_session("stream") as spark:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        Catalog(Path(name) / "lake") as lake,
+        quiet_session("stream") as spark,
+    ):
         folder = Path(name)
-        lake = Catalog(folder / "lake")
         rows = spark.range(0, 3_000, 1, 3).selectExpr("id", "id % 2 = 0 as even")
         rows.write.parquet(str(folder / "in"))
         files = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1)

@@ -25,8 +25,8 @@ def sensor() -> Iterator[pa.RecordBatch]:
 
 def main() -> None:
     """Write with a small window, read with a small window, copy a table without holding it."""
-    with tempfile.TemporaryDirectory() as folder:
-        cat = Catalog(folder, segment_bytes=4 * 2**20)  # a stream holds about this much
+    # A stream holds about as much as a segment.
+    with tempfile.TemporaryDirectory() as folder, Catalog(folder, segment_bytes=4 * 2**20) as cat:
         readings = cat.create_table("readings")
 
         with readings.stream(metadata={"source": "sensor 7"}) as stream:

@@ -14,8 +14,7 @@ from crdtcat import Catalog
 
 def main() -> None:
     """Make a mistake, find it, undo it."""
-    with tempfile.TemporaryDirectory() as folder:
-        cat = Catalog(folder)
+    with tempfile.TemporaryDirectory() as folder, Catalog(folder) as cat:
         prices = cat.create_table("prices", pa.schema([("item", pa.string()), ("price", pa.float64())]))
         prices.append([{"item": "tea", "price": 3.0}, {"item": "cake", "price": 4.5}])
         friday = prices.tag("friday")

@@ -16,8 +16,7 @@ from crdtcat import Catalog
 def main() -> None:
     """Move stock between two shops, fail once, and stage with many threads."""
     schema = pa.schema([("item", pa.string()), ("count", pa.int64())])
-    with tempfile.TemporaryDirectory() as folder:
-        cat = Catalog(folder)
+    with tempfile.TemporaryDirectory() as folder, Catalog(folder) as cat:
         for shop in ("north", "south"):
             cat.create_table(shop, schema).append([{"item": "tea", "count": 10}])
 

@@ -14,8 +14,8 @@ from crdtcat import Catalog
 
 def main() -> None:
     """Upsert, update some columns, delete by key, and see what is merged."""
-    with tempfile.TemporaryDirectory() as folder:
-        stock = Catalog(folder).create_table(
+    with tempfile.TemporaryDirectory() as folder, Catalog(folder) as cat:
+        stock = cat.create_table(
             "stock",
             pa.schema([("item", pa.string()), ("count", pa.int64()), ("price", pa.float64())]),
             key=["item"],

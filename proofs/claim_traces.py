@@ -50,7 +50,7 @@ class ClaimRecorder(Schedule):
         ]
         self._reader = reader("watched")
         actors = [*claimers, self._reader, upkeep("upkeep")]
-        super().__init__(draw, actors, dict([FIRST_FILE, SECOND_FILE]), FAULTS)
+        super().__init__(draw, actors, dict([FIRST_FILE, SECOND_FILE]), faults=FAULTS)
         self._refused: set[str] = set()
         self.events = [ClaimEvent(op, who) for who in BEFORE for op in ("start", "put", "created")]
         self.events += [ClaimEvent("start", one.name) for one in claimers]

@@ -49,7 +49,7 @@ class MarkRecorder(Schedule):
         ]
         keepers = [upkeep(name, kind=mutants.AnyPlaceCollector) for name in ("first", "second")]
         draw = random.Random(seed)  # noqa: S311 - a schedule, not a secret
-        super().__init__(draw, [*writers, *keepers, self._reader], {}, FAULTS)
+        super().__init__(draw, [*writers, *keepers, self._reader], {}, faults=FAULTS)
         self._is_known = False
         self._covered: set[str] = set()
         self._lists = 0

@@ -14,7 +14,7 @@ from typing import Any
 from crdtcat.testing.scheduled_store import Deleting, Effect, ScheduledStore
 from crdtcat.testing.scheduler import Actor
 
-PAGE = 100  # these models list a folder in one step
+PAGE = 100  # names in a page: most models list a folder in one step
 
 
 @dataclass
@@ -36,19 +36,26 @@ class Schedule:
         actors: who.
         objects: what the store holds at the beginning.
         faults: how many requests may go wrong.
+        page: names in a page of a listing.
     """
 
     def __init__(
-        self, draw: random.Random, actors: Sequence[Actor], objects: Mapping[str, bytes], faults: int
+        self,
+        draw: random.Random,
+        actors: Sequence[Actor],
+        objects: Mapping[str, bytes],
+        *,
+        faults: int,
+        page: int = PAGE,
     ) -> None:
         self._draw, self._faults = draw, faults
-        self._store = ScheduledStore(dict(objects), PAGE)
+        self._store = ScheduledStore(dict(objects), page)
         self._objects = frozenset(objects)
         self._running = [Running(one, one.first, list(one.stages)) for one in actors]
 
     def _run(self) -> None:
         while self._running:
-            running = self._draw.choice(self._running)
+            running = self.next_to_act(self._running)
             self._one_request(running)
             while running in self._running and not running.step.wants:
                 self._advance(running)
@@ -68,8 +75,9 @@ class Schedule:
             return
         running.answers.append(effect.answer)
         if len(running.answers) == len(running.step.wants):
-            running.step = running.step.take(running.answers)
+            before, running.step = running.step, running.step.take(running.answers)
             running.answers = []
+            self.stepped(running, before)
 
     def _advance(self, running: Running) -> None:
         self.finished(running)
@@ -78,6 +86,13 @@ class Schedule:
             self._running.remove(running)
         else:
             running.step = following
+
+    def next_to_act(self, running: Sequence[Running]) -> Running:
+        """Who makes the next request."""
+        return self._draw.choice(running)
+
+    def stepped(self, running: Running, before: Any) -> None:
+        """When an actor has all the answers that a step wanted."""
 
     def may_happen(self, want: Any, effect: Effect) -> bool:  # noqa: ARG002 - for those who forbid something
         """Whether the request may go this way now; one that may not waits."""

@@ -13,14 +13,14 @@ was gone, the event is when that was found out.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from crdtcat.log import State
 from crdtcat.log.serialize import decode_bundle
 from crdtcat.protocol import Delete, Get, ListPage, Put, bundle_rank, is_bundle
-from crdtcat.testing.scheduled_store import Deleting, ScheduledStore
-from crdtcat.testing.scheduler import Actor
+from crdtcat.testing.scheduled_store import Effect
+from proofs.schedule import Running, Schedule
 from tests.protocol.scenes import FOLDER, reader, upkeep, version, writer
 
 PAGE = 1
@@ -45,18 +45,7 @@ class Event(NamedTuple):
     last: bool = False
 
 
-@dataclass
-class _Running:
-    """An actor on its way: its step, its answers so far, and the stages to come."""
-
-    actor: Actor
-    step: Any
-    stages: list[Any]
-    answers: list[Any] = field(default_factory=list)
-    deleting: Deleting | None = None
-
-
-class Recorder:
+class Recorder(Schedule):
     """Runs actors in an order drawn from a seed and writes down what they do.
 
     Args:
@@ -65,57 +54,41 @@ class Recorder:
     """
 
     def __init__(self, seed: int, watched: Any = reader) -> None:
-        self._draw = random.Random(seed)  # noqa: S311 - a schedule, not a secret
-        stored = self._draw.sample(VERSIONS, self._draw.randrange(1, 3))
+        draw = random.Random(seed)  # noqa: S311 - a schedule, not a secret
+        stored = draw.sample(VERSIONS, draw.randrange(1, 3))
         later = [file for file in VERSIONS if file not in stored]
-        self._objects = frozenset(name for name, _ in stored)
-        self._store = ScheduledStore(dict(VERSIONS), PAGE)
         self.events = [Event("land", frozenset({NUMBERS[name]}), 1) for name, _ in stored]
         self._reader = watched("watched")
         actors = [self._reader, upkeep("first"), writer("writer", *later), upkeep("second")]
-        self._running = [_Running(one, one.first, list(one.stages)) for one in actors]
+        super().__init__(draw, actors, dict(stored), faults=0, page=PAGE)
         self._first_get: int | None = None
         self._began = False
 
     def run(self) -> list[Event]:
         """The trace, until every actor is finished."""
-        while self._running:
-            # The watched reader is slow, so that much happens between two of its requests.
-            weights = [1 if one.actor is self._reader else 4 for one in self._running]
-            (running,) = self._draw.choices(self._running, weights)
-            self._one_request(running)
-            while running in self._running and not running.step.wants:
-                self._advance(running)
+        self._run()
         return self.events
 
-    def _one_request(self, running: _Running) -> None:
-        want = running.step.wants[len(running.answers)]
-        effects = list(self._store.effects(self._objects, want, running.deleting, faults=False))
-        effect = self._draw.choice(effects)
-        self._write_down(running, want, effect)
-        self._objects = (self._objects | effect.added) - effect.removed
-        running.deleting = effect.answer if isinstance(effect.answer, Deleting) else None
-        if running.deleting is not None:
-            return
-        running.answers.append(effect.answer)
-        if len(running.answers) == len(running.step.wants):
-            before_step, running.step = running.step, running.step.take(running.answers)
-            running.answers = []
-            if running.actor is self._reader and running.step.passes > before_step.passes:
-                self._listed_again()
+    def next_to_act(self, running: Sequence[Running]) -> Running:
+        """The watched reader is slow, so that much happens between two of its requests."""
+        (chosen,) = self._draw.choices(running, [1 if one.actor is self._reader else 4 for one in running])
+        return chosen
 
-    def _advance(self, running: _Running) -> None:
+    def stepped(self, running: Running, before: Any) -> None:
+        """A reader that found a file gone lists again."""
+        if running.actor is self._reader and running.step.passes > before.passes:
+            self.events.append(Event("again"))
+            self._first_get = None
+
+    def finished(self, running: Running) -> None:
+        """What the watched reader has read is known."""
         if running.actor is self._reader:
             result = frozenset(NUMBERS[f"{FOLDER}{id}.v"] for id in _ids(running.step.state))
             at = len(self.events) if self._first_get is None else self._first_get
             self.events.insert(at, Event("get", result))
-        following = running.stages.pop(0)(running.step) if running.stages else None
-        if following is None:
-            self._running.remove(running)
-        else:
-            running.step = following
 
-    def _write_down(self, running: _Running, want: Any, effect: Any) -> None:
+    def happened(self, running: Running, want: Any, effect: Effect) -> None:
+        """Write it down in the model's words."""
         if isinstance(want, Put):
             file = self.file(want.name)
             self.events.append(Event("bundle" if file.rank > 1 else "land", file.holds, file.rank))
@@ -132,10 +105,6 @@ class Recorder:
             self.events.append(Event("page", files=files, last=effect.answer.after is None))
         elif running.actor is self._reader and isinstance(want, Get) and self._first_get is None:
             self._first_get = len(self.events)
-
-    def _listed_again(self) -> None:
-        self.events.append(Event("again"))
-        self._first_get = None
 
     def file(self, name: str) -> File:
         """A file of the store, as the model has it."""

@@ -11,7 +11,7 @@ from crdtcat.errors import NotFound
 from crdtcat.format.settings import dropped_name
 from crdtcat.incarnations import MAIN, exists
 from crdtcat.maintenance import CatalogStats, GarbageResult, Progress, SyncResult, collect_garbage, sync
-from crdtcat.maintenance.beside import settled
+from crdtcat.maintenance.beside import EXIT_SECONDS_MAX, settled
 from crdtcat.maintenance.progress import teller
 from crdtcat.maintenance.transactions import TransactionsResult, collect_transactions
 from crdtcat.options import COLLECT_GRACE_SECONDS, Options
@@ -44,10 +44,17 @@ class TendedCatalog:
     def settle(self, seconds: float | None = None) -> bool:
         """Wait until the upkeep that commits of this process have begun is done, at most so many seconds.
 
-        Nothing needs it but what ends a catalog behind its back: removing its folder, say. No request. False:
-        some is still under way.
+        Nothing needs it but what ends a catalog behind its back: removing its folder, say. The end of
+        `with Catalog(url) as catalog:` does it. No request. False: some is still under way.
         """
         return settled(seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """`settle`, for as long as the end of a program would wait. The catalog can be used on."""
+        self.settle(EXIT_SECONDS_MAX)
 
     def collect_transactions(self) -> TransactionsResult:
         """Delete files of transactions that every table they touch has had in a bundle for a grace period.

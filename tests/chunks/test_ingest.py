@@ -172,6 +172,13 @@ def test_other_things_are_refused_by_name(data: Any, told: str) -> None:
         reader(data)
 
 
+@pytest.mark.parametrize("frame", [pl.DataFrame, pl.LazyFrame])
+def test_objects_in_polars_are_refused_by_column(frame: Any) -> None:
+    """Its Arrow data would be their addresses in memory."""
+    with pytest.raises(UnsupportedType, match="'odd'"):
+        reader(frame({"a": [1], "odd": [object()]}))
+
+
 def test_batches_must_agree() -> None:
     good, other = pa.record_batch({"x": [1]}), pa.record_batch({"x": ["a"]})
     with pytest.raises(SchemaMismatch, match="item 1: column 'x'"):

@@ -201,3 +201,13 @@ def test_a_folder_can_be_removed_once_its_catalog_is_settled(tmp_path: Path) -> 
         assert catalog.settle()
         shutil.rmtree(tmp_path / "lake")
         assert not (tmp_path / "lake").exists()
+
+
+def test_a_folder_can_be_removed_behind_a_with_block(tmp_path: Path) -> None:
+    for _ in range(5):
+        with Catalog(tmp_path / "lake", bundle_every=2, grace_seconds=0) as catalog:
+            table = catalog.create_table("t", ROWS.schema)
+            for _ in range(10):
+                table.append(ROWS)
+        shutil.rmtree(tmp_path / "lake")
+        assert not (tmp_path / "lake").exists()

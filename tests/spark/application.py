@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from crdtcat import Catalog
+from crdtcat.chunks.segment import segment_name
 from crdtcat.spark import save
-from crdtcat.spark.writing import WritePlan
+from crdtcat.spark.writing import Report, WritePlan
 from tests.spark.conftest import new_session
 
 TASKS = 4
@@ -29,13 +31,15 @@ def main(url: str, ready: str) -> None:
     spark.sparkContext.setLogLevel("OFF")
     Path(ready).touch()
     save(shared_rows(spark), Catalog(url), "t", commit="task", query=QUERY)
-    before = len(list(Path(url).glob("data/*/*")))
 
-    def killed(*_: Any, **__: Any) -> Any:
-        print(f"staged {len(list(Path(url).glob('data/*/*'))) - before}", flush=True)  # noqa: T201 (for the test)
+    def killed(_: WritePlan, reports: Sequence[Report | None], *, tidy: bool = True) -> NoReturn:
+        parts = [report.part for report in reports if report is not None and report.part is not None]
+        names = [name for part in parts for name, *_ in part.staged.segments]
+        there = [name for name in names if Path(url, segment_name(name[:16], name[16:])).exists()]
+        print(f"staged {len(there)} of {len(names)}", flush=True)  # noqa: T201 (for the test)
         os._exit(9)
 
-    WritePlan.finish = killed  # type: ignore[method-assign]
+    WritePlan.finish = killed  # type: ignore[method-assign, assignment]
     save(spark.range(5000, 5100, 1, 2), Catalog(url, inline_bytes=0), "u")
 
 

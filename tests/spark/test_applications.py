@@ -61,7 +61,7 @@ def test_two_applications_and_a_local_writer_at_once(spark: Any, tmp_path: Path)
     assert len(local) > 0
     assert len(table.head().void) == TASKS  # each task committed in both applications, and counts once
     # The other write was staged as a whole, and its driver died at the instruction before the commit.
-    assert "staged 2" in shown
+    assert "staged 2 of 2" in shown
     assert sorted(lake.read("u").column("id").to_pylist()) == [0, 1, 2]
     save(spark.range(5000, 5100), lake, "u")
     assert lake.read("u").num_rows == 103

@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat import names
+from crdtcat.chunks.frames import pandas_reader, polars_data, type_name
 from crdtcat.chunks.misfits import cast_rows
 from crdtcat.chunks.python_values import python_array
 from crdtcat.chunks.storage_types import storage_type
@@ -140,9 +141,9 @@ def _foreign_reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader
         return _iterable_reader(data, schema)
     library = type(data).__module__.partition(".")[0]
     if library == "pandas":
-        return _pandas_reader(data)
-    if library == "polars" and type(data).__name__ == "LazyFrame":
-        data = data.collect()
+        return pandas_reader(data)
+    if library == "polars":
+        data = polars_data(data)
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
@@ -161,17 +162,6 @@ def _struct_reader(data: pa.Array | pa.ChunkedArray) -> pa.RecordBatchReader:
         raise InvalidArgument("a struct array given as rows has null rows: drop them, a row is never null")
     batches = [pa.RecordBatch.from_struct_array(chunk) for chunk in chunks]
     return pa.RecordBatchReader.from_batches(pa.schema(list(data.type)), batches)
-
-
-def _pandas_reader(data: Any) -> pa.RecordBatchReader:
-    if type(data).__name__ != "DataFrame":
-        raise InvalidArgument(f"cannot take rows from a {type_name(data)}; call .to_frame() on it first")
-    names.validate_column_names([name for name in data.columns if isinstance(name, str)])
-    odd = [name for name in data.columns if not isinstance(name, str)]
-    if odd:
-        raise InvalidArgument(f"pandas column name {odd[0]!r} is not a text: rename the columns first")
-    named = any(name is not None for name in data.index.names)
-    return pa.Table.from_pandas(data, preserve_index=named).to_reader()
 
 
 def _columns_reader(
@@ -292,9 +282,3 @@ def _column(name: str, values: Any, t: pa.DataType | None) -> pa.Array | pa.Chun
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values if t is None else cast_rows(values, t, name)
     return python_array(values, t, name)
-
-
-def type_name(thing: Any) -> str:
-    """What an error calls a thing: its type, with the module where that is not Python's own."""
-    t = type(thing)
-    return t.__qualname__ if t.__module__ == "builtins" else f"{t.__module__}.{t.__qualname__}"

@@ -22,7 +22,7 @@ from crdtcat.errors import InvalidArgument
 MAGIC: Final = b"PAR1"
 _LARGE: Final = 2**20
 _ROOM: Final = 1024
-"""Bytes that one column of one row group may take besides twice its content: headers, and its footer."""
+"""Bytes that one column of one row group may take besides its content: headers, and its footer."""
 ChunkHashes = tuple[bytes, Sequence[bytes]]
 """A chunk's hash and the hashes of its columns, as `hash_table` gives them."""
 
@@ -113,17 +113,18 @@ def _common_schema(chunks: Sequence[pa.Table]) -> pa.Schema:
 def _write_parquet(chunks: Sequence[pa.Table], schema: pa.Schema) -> tuple[memoryview, Any]:
     """The Parquet file, and its metadata.
 
-    A large one is written into memory of twice the content's size, of which only what is written is ever
+    A large one is written into memory a little larger than the content, of which only what is written is ever
     touched: a sink that grows copies everything again and again, a fifth of all the time. What does not fit
-    (many columns of few rows, values that no encoding shortens) is written again into one that grows.
+    (many columns of few rows, dictionaries that were given up) is written again into one that grows.
     """
     content = sum(chunk.nbytes for chunk in chunks)
     if content >= _LARGE:
-        room = pa.allocate_buffer(2 * content + _ROOM * (1 + len(chunks) * len(schema)))
+        room = pa.allocate_buffer(content * 5 // 4 + _ROOM * (1 + len(chunks) * len(schema)), resizable=True)
         sink = pa.FixedSizeBufferWriter(room)
         try:
             metadata = _write_rows(sink, chunks, schema)
-            return memoryview(room).cast("B")[: sink.tell()], metadata
+            room.resize(sink.tell())
+            return memoryview(room).cast("B"), metadata
         except (pa.ArrowException, OSError, RuntimeError):  # the last is what closing gives after the others
             pass
     growing = pa.BufferOutputStream()

@@ -4,8 +4,8 @@ Some servers ignore `If-None-Match`, and many filesystems look first and write t
 an exclusive creation is true on them, so it is tried: several callers create one name at once, with different
 bytes, in a few rounds. Exactly one must win each time, and its bytes must be there.
 
-A probe can show that a store does not exclude. That it passed is no proof, so it is used only on stores whose
-documentation does not settle the question.
+A probe can show that a store does not exclude. That it passed is no proof, so it is asked only of stores that
+are meant to: servers that speak S3, and filesystems known to leave the decision to their server.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ object stores are, file servers often are not, and there a torn object is found 
 prevented.
 
 A listing is sorted here, in one page, but was read in no known order, and `lists_in_order` says so. Exclusive
-creation is tried before it is believed.
+creation is believed of those whose servers decide it, and is tried there too; most others look first and
+write then, which a trial finds out only by luck.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from fsspec.asyn import AsyncFileSystem
 from fsspec.core import url_to_fs
-from fsspec.spec import AbstractFileSystem
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import InvalidArgument
@@ -30,6 +29,9 @@ from crdtcat.store.values import Data, Names, ObjectInfo, Page
 
 _STAMPS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 """Where filesystems say when a file was written; there is no agreed name."""
+_EXCLUSIVE = {"gs", "gcs", "abfs", "abfss", "az"}
+"""Filesystems that let the server refuse a name that is taken: gcsfs by `ifGenerationMatch=0`, adlfs by
+`If-None-Match`."""
 
 
 class FsspecStore(Store):
@@ -72,13 +74,11 @@ class FsspecStore(Store):
 
     @property
     def can_create_exclusively(self) -> bool:
-        """Found out by racing a few exclusive creations, once."""
+        """False but for filesystems known for it, which race a few exclusive creations, once."""
         if self._exclusive is None:
-            kind = type(self._filesystem()[0])
-            looks_first = kind.pipe_file is AbstractFileSystem.pipe_file and not issubclass(
-                kind, AsyncFileSystem
-            )
-            self._exclusive = not looks_first and creates_exclusively(self)
+            protocol = self._filesystem()[0].protocol
+            protocols = {protocol} if isinstance(protocol, str) else set(protocol)
+            self._exclusive = not protocols.isdisjoint(_EXCLUSIVE) and creates_exclusively(self)
         return self._exclusive
 
     def _put(self, name: str, data: Data) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat.chunks import ingest
+from crdtcat.chunks.frames import type_name
 from crdtcat.writing.fit import Known, may_hold, stored_type
 
 
@@ -94,7 +95,7 @@ def _settled(data: Any) -> Any:
         return []
     if isinstance(first[0][1], Mapping):
         return data if isinstance(data, list | tuple) else [first[0][1], *rest]
-    return _Items(first[0][1], rest, ingest.type_name(data))
+    return _Items(first[0][1], rest, type_name(data))
 
 
 def _is_dicts(data: Any) -> bool:
