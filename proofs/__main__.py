@@ -14,7 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from subprocess import TimeoutExpired
 
-from proofs import coq_runner, mutants_runner, smt_runner, tla_runner, traces_runner, vectors_runner
+from proofs import (
+    coq_runner,
+    mutants_runner,
+    scope_runner,
+    smt_runner,
+    tla_runner,
+    traces_runner,
+    vectors_runner,
+)
 from proofs.report import MissingTool, Report
 
 Job = Callable[[], None]
@@ -24,12 +32,14 @@ PARTS: dict[str, Callable[[Report], None]] = {
     "vectors": vectors_runner.run,
     "traces": traces_runner.run,
     "mutants": mutants_runner.report_sample,
+    "scope": scope_runner.run,
 }
 TLA = "tla"
 LANES = (
     ("coq", "vectors"),
     ("mutants",),
     ("traces", "smt"),
+    ("scope",),
 )  # one after the other: vectors want the extraction
 
 

@@ -2,9 +2,11 @@
 
 `python -m proofs.mutants_runner [--sample N] [module ...]` (`make mutants`) tries every mutant of a module
 against the tests named for it: those that run the changed lines, quick ones first, until one fails. What
-survives these is tried against all of them. A survivor must be killed by a new test, or be explained in
+survives these is tried against the rest of them. A survivor must be killed by a new test, or be explained in
 `proofs/survivors.json`, which says why it changes nothing that anybody could notice. A survivor without an
 explanation fails the run, and so does, in a full run, an explanation without a survivor.
+
+A run that was ended goes on where it stopped (`mutants_kept.py`); `--afresh` forgets what was found before.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Iterator, Sequence
 
 from proofs import tools
 from proofs.mutants import ROOT, UNCHANGED, Mutant, explained, mutants
+from proofs.mutants_kept import Kept
 from proofs.mutants_trial import ON_IMPORT, Measured, trial
 from proofs.report import Report
 
@@ -77,15 +80,17 @@ class Module:
 
     def killer(self, mutant: Mutant) -> str | None:
         """The test that noticed the mutant, or None: it survives. "" if it could not run, or hung."""
-        order = self._order(mutant)
-        files = sorted({test.split("::")[0] for test in order})
-        found = trial(mutant, files, order, self._seconds) if order else None
-        if found is None or found.passed:  # what a test keeps from another is not seen by lines: all of them
-            found = trial(mutant, self._files, None, self._seconds)
-        if found.passed:
-            return None
-        self._kills[found.failed] += 1
-        return found.failed
+        chosen = self._order(mutant)
+        # What a test keeps from another is not seen by lines: those that did not run them come after.
+        for order in (chosen, [test for test in self._tests if test not in set(chosen)]):
+            if not order:
+                continue
+            files = sorted({test.split("::")[0] for test in order})
+            found = trial(mutant, files, order, self._seconds)
+            if not found.passed:
+                self._kills[found.failed] += 1
+                return found.failed
+        return None
 
     def _order(self, mutant: Mutant) -> list[str]:
         """The tests that run its lines: quick ones, and those that noticed others, first."""
@@ -96,8 +101,13 @@ class Module:
         return sorted(chosen, key=lambda test: (self._tests[test].seconds + 0.01) / (1 + self._kills[test]))
 
 
-def run(modules: Sequence[str], sample: int | None, only: str = "") -> Iterator[tuple[Mutant, str | None]]:
-    """Try mutants, one after the other: all of them, or some drawn from one seed. Yields who noticed."""
+def run(
+    modules: Sequence[str], sample: int | None, only: str = "", kept: Kept | None = None
+) -> Iterator[tuple[Mutant, str | None]]:
+    """Try mutants, one after the other: all of them, or some drawn from one seed. Yields who noticed.
+
+    What is kept is not tried again, and what is tried is kept; without `kept`, everything is tried.
+    """
     everything = [mutant for module in modules for mutant in mutants(module) if only in mutant.name]
     if sample is not None:
         draw = random.Random(SAMPLE_SEED)  # noqa: S311 - the same choice every time
@@ -109,9 +119,17 @@ def run(modules: Sequence[str], sample: int | None, only: str = "") -> Iterator[
         importlib.import_module(name)
     measured: dict[str, Module] = {}
     for mutant in everything:
+        tests = TESTS[mutant.module]
+        known_verdict = None if kept is None else kept.find(mutant, tests)
+        if known_verdict is not None:
+            yield mutant, known_verdict["killer"]
+            continue
         if mutant.module not in measured:
             measured[mutant.module] = Module(mutant.module)
-        yield mutant, measured[mutant.module].killer(mutant)
+        killer = measured[mutant.module].killer(mutant)
+        if kept is not None:
+            kept.keep(mutant, killer, tests)
+        yield mutant, killer
 
 
 def report_sample(report: Report) -> None:
@@ -135,11 +153,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("modules", nargs="*", default=[], help=f"of {', '.join(TESTS)}")
     parser.add_argument("--sample", type=int, help="so many mutants, the same ones every time")
     parser.add_argument("--only", default="", help="those with this text in their names")
+    parser.add_argument("--afresh", action="store_true", help="forget what earlier runs found")
     options = parser.parse_args(arguments)
     modules = options.modules or list(TESTS)
     known, tried, survivors, unexplained = explained(), 0, set(), 0
     started = time.monotonic()
-    for mutant, killer in run(modules, options.sample, options.only):
+    kept = Kept(afresh=options.afresh) if options.sample is None else None
+    for mutant, killer in run(modules, options.sample, options.only, kept):
         tried += 1
         verdict = KILLED
         if killer is None:

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from proofs.report import MissingTool
@@ -22,13 +23,17 @@ INSTALL_SECONDS_MAX = 600
 
 
 def execute(
-    arguments: list[str], *, seconds: float, folder: Path | None = None
+    arguments: list[str],
+    *,
+    seconds: float,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, with its output captured. Raises `subprocess.TimeoutExpired`."""
     return subprocess.run(  # noqa: S603 - only programs named here, only on our own files
         arguments,
         cwd=folder,
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", **(environment or {})},
         capture_output=True,
         text=True,
         timeout=seconds,

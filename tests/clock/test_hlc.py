@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -33,6 +34,21 @@ def test_receive_is_strictly_above_both_sides(last: int, remote: int, wall: int)
 @given(timestamps, moments)
 def test_receive_of_an_equal_timestamp_still_moves(last: int, wall: int) -> None:
     assert hlc.receive(last, last, wall) > last
+
+
+def test_the_numbers_are_those_of_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand, so that a constant that is wrong on both ways is noticed too."""
+    assert hlc.pack(3) == 196_608
+    assert hlc.pack(2**48 - 1, 65_535) == 18_446_744_073_709_551_615
+    assert hlc.tick(18_446_744_073_709_551_614, 0) == 18_446_744_073_709_551_615
+    with pytest.raises(LimitExceeded):
+        hlc.tick(18_446_744_073_709_551_615, 0)
+    assert hlc.to_datetime(196_608) == datetime(1970, 1, 1, 0, 0, 0, 3000, tzinfo=UTC)
+    assert hlc.from_datetime(datetime(1970, 1, 1, tzinfo=UTC)) == 65_535
+    fresh = HybridClock(lambda: 0)
+    assert (fresh.last, fresh.tick()) == (0, 1)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_999_999_999_999_999)
+    assert hlc.wall_ms() == 1_999_999_999
 
 
 def test_a_full_counter_carries_into_the_milliseconds() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from crdtcat.clock import VersionId
 from crdtcat.errors import InvalidArgument
 from crdtcat.lattice import GCounter, LWWRegister, ORSet, canonical_bytes
-from crdtcat.lattice.canonical import NESTING_MAX
 
 values = st.recursive(
     st.none()
@@ -60,13 +60,27 @@ def test_what_has_no_canonical_bytes_is_refused(value: Any) -> None:
         canonical_bytes(value)
 
 
-def test_nesting_is_bounded() -> None:
-    value: Any = 0
-    for _ in range(NESTING_MAX):
-        value = [value]
-    canonical_bytes(value)
-    with pytest.raises(InvalidArgument, match="nested deeper"):
-        canonical_bytes([value])
+@pytest.mark.parametrize(
+    "deeper",
+    [lambda inner: [inner], lambda inner: (inner,), lambda inner: {"k": inner}],
+    ids=["list", "tuple", "mapping"],
+)
+def test_nesting_is_bounded(deeper: Callable[[Any], Any]) -> None:
+    value: Any = None
+    for _ in range(64):
+        value = deeper(value)
+    assert canonical_bytes(value)
+    with pytest.raises(InvalidArgument, match="nested deeper than 64"):
+        canonical_bytes(deeper(value))
+
+
+def test_nesting_counts_within_keys_too() -> None:
+    key: Any = 1
+    for _ in range(63):
+        key = (key,)
+    assert canonical_bytes({key: None})
+    with pytest.raises(InvalidArgument, match="nested deeper than 64"):
+        canonical_bytes({(key,): None})
 
 
 def test_lattices_refuse_what_cannot_be_encoded_before_anything_is_merged() -> None:

@@ -38,25 +38,31 @@ def bundle_of(files: list[File], store: MemoryStore, rank: int = 1) -> File:
 
 
 masks = st.integers(0, 2**12 - 1)
+horizons = st.integers(0, 3)  # below every version here: a log only carries it along
 
 
-@given(histories(), masks, masks, masks)
+@given(histories(), masks, masks, masks, st.tuples(horizons, horizons, horizons))
 @settings(max_examples=60, deadline=None)
-def test_join_is_associative_commutative_idempotent(history: History, x: int, y: int, z: int) -> None:
-    a, b, c = (log_of(subset(history, mask)) for mask in (x, y, z))
+def test_join_is_associative_commutative_idempotent(
+    history: History, x: int, y: int, z: int, at: tuple[int, int, int]
+) -> None:
+    a, b, c = (
+        log_of(subset(history, mask)).with_(horizon=horizon)
+        for mask, horizon in zip((x, y, z), at, strict=True)
+    )
     for log in (a, b, c, join(a, b)):
         check_log(log)
     assert log_value(join(a, b)) == log_value(join(b, a))
     assert log_value(join(join(a, b), c)) == log_value(join(a, join(b, c)))
     assert log_value(join(a, a)) == log_value(a)
     assert log_value(join(a, empty_log())) == log_value(a) == log_value(join(empty_log(), a))
-    assert log_value(join(a, b)) == log_value(log_of(subset(history, x | y)))
+    assert log_value(join(a, b)) == log_value(log_of(subset(history, x | y)).with_(horizon=max(at[:2])))
 
 
-@given(histories(), st.lists(masks, max_size=7))
+@given(histories(), st.lists(st.tuples(masks, horizons), max_size=7))
 @settings(max_examples=60, deadline=None)
-def test_many_logs_at_once_are_one_after_the_other(history: History, chosen: list[int]) -> None:
-    logs = [log_of(subset(history, mask)) for mask in chosen]
+def test_many_logs_at_once_are_one_after_the_other(history: History, chosen: list[tuple[int, int]]) -> None:
+    logs = [log_of(subset(history, mask)).with_(horizon=horizon) for mask, horizon in chosen]
     expected = empty_log()
     for log in logs:
         expected = join(expected, log)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
+from pathlib import Path
 
 import pytest
 
-from proofs import mutants, mutants_runner
+from proofs import mutants, mutants_kept, mutants_runner
 
 FULL = os.environ.get("CRDTCAT_SLOW") == "full"
 
@@ -43,3 +44,34 @@ def test_a_mutant_differs_from_the_module_in_one_place() -> None:
     different = [(a, b) for a, b in zip(ours, theirs, strict=True) if a != b]
     assert len(different) == 1
     assert "last - 1" in different[0][1]
+
+
+def test_a_verdict_is_kept_until_what_it_rests_on_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module, and the test that noticed; of a survivor, every test."""
+    monkeypatch.setattr(mutants_kept, "ROOT", tmp_path)
+    monkeypatch.setattr(mutants_kept, "path_of", lambda name: tmp_path / f"{name}.py")
+    for name in ("module.py", "test_a.py", "test_b.py"):
+        (tmp_path / name).write_text("")
+    tests = ("test_a.py", "test_b.py")
+    killed, survivor = (mutants.Mutant("module", name, 0) for name in ("killed", "survivor"))
+    folder = tmp_path / "kept"
+    kept = mutants_kept.Kept(folder)
+    kept.keep(killed, "test_a.py::test_it", tests)
+    kept.keep(survivor, None, tests)
+
+    def found() -> list[str]:
+        again = mutants_kept.Kept(folder)
+        return [one.name for one in (killed, survivor) if again.find(one, tests) is not None]
+
+    assert found() == ["killed", "survivor"]
+    (tmp_path / "test_b.py").write_text("more")
+    assert found() == ["killed"]
+    kept.keep(survivor, None, tests)
+    assert found() == ["killed", "survivor"]
+    (tmp_path / "module.py").write_text("changed")
+    assert found() == []
+    assert mutants_kept.Kept(folder, afresh=True).find(killed, tests) is None
+    (folder / "module.json").write_text("cut o")
+    assert mutants_kept.Kept(folder).find(killed, tests) is None

@@ -25,7 +25,7 @@ from crdtcat.store import Store
 
 _ARRAYS = (
     "ids", "operation", "number", "schema", "time_min", "time_max", "chunk_start", "hash", "rows", "nbytes",
-    "partition", "chunk_schema", "place_chunk", "place_segment", "place_group", "segment_name",
+    "partition", "chunk_schema", "kind", "place_chunk", "place_segment", "place_group", "segment_name",
     "segment_size", "segment_digest", "segment_footer",
 )  # fmt: skip
 _BLOBS = ("key", "metadata", "clock", "ops", "transaction")
@@ -36,6 +36,7 @@ def log_value(log: Log) -> dict[str, Any]:
     value: dict[str, Any] = {name: getattr(log, name).tolist() for name in _ARRAYS}
     value |= {name: getattr(log, name).to_pylist() for name in _BLOBS}
     value |= {"schemas": log.schemas, "partitions": log.partitions, "inline": dict(log.inline)}
+    value["horizon"] = log.horizon
     listed, columns = to_sections(log.statistics)
     value["statistics"] = [listed, {name: column.tolist() for name, column in columns.items()}]
     return value
