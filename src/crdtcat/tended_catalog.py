@@ -1,4 +1,5 @@
-"""What tends a catalog as a whole: collecting what no table refers to, and figures about all tables."""
+"""What tends a catalog as a whole: collecting what no table refers to, figures about all tables, exchange
+with others, import of whole folders."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any, Self
 from crdtcat.clock import HybridClock
 from crdtcat.errors import NotFound
 from crdtcat.format.settings import dropped_name
+from crdtcat.importing import ImportResult, import_here, plan_import
 from crdtcat.incarnations import MAIN, exists
 from crdtcat.maintenance import CatalogStats, GarbageResult, Progress, SyncResult, collect_garbage, sync
 from crdtcat.maintenance.beside import EXIT_SECONDS_MAX, settled
@@ -39,6 +41,18 @@ class TendedCatalog:
 
     def table(self, name: str, branch: str = MAIN) -> Table:
         """A handle on a table."""
+        raise NotImplementedError
+
+    def create_table(
+        self,
+        name: str,
+        schema: Any = None,
+        *,
+        partition_by: Sequence[str] = (),
+        key: Sequence[str] = (),
+        exist_ok: bool = False,
+    ) -> Table:
+        """Create a table."""
         raise NotImplementedError
 
     def settle(self, seconds: float | None = None) -> bool:
@@ -105,6 +119,70 @@ class TendedCatalog:
         return collect_garbage(
             self.store, self.options, grace_seconds=grace, dry_run=dry_run, progress=progress
         )
+
+    def import_parquet(
+        self,
+        table: str,
+        folder: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        branch: str = MAIN,
+        commit: str = "job",
+        partition_by: Sequence[str] = (),
+        key: Sequence[str] = (),
+        evolve: bool = False,
+        as_they_are: bool = True,
+        query: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        progress: bool | Callable[[Progress], object] | None = None,
+    ) -> ImportResult:
+        """Append all rows of a folder of Parquet files to a table, which is made if it is not there.
+
+        Row groups that are fit to be chunks are taken as they are encoded; the rest is cut and encoded anew.
+        Importing the same files again adds nothing. Requests: a listing, one or two GETs per file before
+        anything begins, a head; then one or two GETs per row group or run of them, 1 PUT per 128 MiB, and 1
+        for the version. Memory: up to four units of 128 MiB of Arrow content, about three times each.
+
+        Args:
+            table: the table's name.
+            folder: a path or URL; files in folders below it count, those that begin with `_` or `.` do not.
+                Folders named `column=value` give their files that column.
+            storage_options: for the folder's file system.
+            branch: the branch, which must be there.
+            commit: `job`: one version, all or nothing, with rows in the order of files' names. `file`: one
+                for each file, the moment it is stored: cut off, the import goes on where it was; files that
+                came since are imported by the next call.
+            partition_by: how a table made here is partitioned.
+            key: the key of a table made here. In a table with a key, rows replace those with theirs.
+            evolve: whether columns that the table, or the first file, does not have are added.
+            as_they_are: whether encoded bytes are taken over; else all rows are cut and encoded anew.
+            query: a name that stands for the folder where it is told whether files were imported before.
+            metadata: attached to every version.
+            progress: `True` prints to standard error; a function is called with `Progress` values.
+
+        Raises:
+            UserError: a file that is no Parquet or does not fit, by name; nothing was written.
+            Corrupt: a file that cannot be decoded, by name; nothing is visible (`job`).
+            CommitError, StoreError: as any commit.
+        """
+        tell = teller(progress)
+        self._check_format(create=True)
+        plan = plan_import(
+            self,
+            table,
+            folder,
+            storage_options=storage_options,
+            branch=branch,
+            commit=commit,
+            partition_by=partition_by,
+            key=key,
+            evolve=evolve,
+            as_they_are=as_they_are,
+            query=query,
+            metadata=metadata,
+            tell=tell,
+        )
+        return import_here(plan, tell)
 
     def stats(self) -> CatalogStats:
         """`Table.stats` of every table, and their sums. Requests: what `tables` makes, and each `stats`."""

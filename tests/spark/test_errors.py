@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,19 @@ from crdtcat.spark.options import parse_options
 SECRET = "hush-" + secrets.token_hex(8)
 
 
-def _fails(spark: Any, message: str, action: Callable[[], object]) -> str:
-    """The action fails with a message, and no Spark job was started for it."""
+@contextmanager
+def no_job(spark: Any) -> Iterator[None]:
+    """No Spark job is started inside."""
     group = secrets.token_hex(8)
     spark.sparkContext.setJobGroup(group, "an error is expected")
-    with pytest.raises(Exception, match=message) as raised:
-        action()
+    yield
     assert spark.sparkContext.statusTracker().getJobIdsForGroup(group) == []
+
+
+def _fails(spark: Any, message: str, action: Callable[[], object]) -> str:
+    """The action fails with a message, and no Spark job was started for it."""
+    with no_job(spark), pytest.raises(Exception, match=message) as raised:
+        action()
     return str(raised.value)
 
 

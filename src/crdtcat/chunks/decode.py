@@ -77,6 +77,8 @@ class Decoder:
             raise Corrupt(
                 self.ref.name, f"row group {group} decodes to another shape than it was written with"
             )
+        if not all(field.nullable for field in table.schema):  # row groups of others: columns without levels
+            table = pa.Table.from_arrays(table.columns, names=table.column_names)
         return table.select(self._order) if self.columns else table
 
     def _corrupt(self, group: int, column: int, why: str) -> Corrupt:

@@ -4,6 +4,7 @@
 which can do more than Spark lets a format do. See docs/spark.md.
 """
 
+from crdtcat.spark.importing import import_parquet
 from crdtcat.spark.loading import load
 from crdtcat.spark.saving import foreach_batch, save
 from crdtcat.spark.source import CrdtcatSource
@@ -15,4 +16,13 @@ def register(spark: object) -> None:
     spark.dataSource.register(CrdtcatSource)  # type: ignore[attr-defined]
 
 
-__all__ = ["CrdtcatSource", "compact", "foreach_batch", "load", "register", "save", "verify"]
+__all__ = [
+    "CrdtcatSource",
+    "compact",
+    "foreach_batch",
+    "import_parquet",
+    "load",
+    "register",
+    "save",
+    "verify",
+]

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import functools
 import os
-import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
-
-import pyarrow as pa
 
 from crdtcat import Catalog
 from crdtcat.chunks.check import check_segment
@@ -30,9 +27,8 @@ from crdtcat.maintenance.verify_segments import SegmentCheck
 from crdtcat.scan.merge_plan import Group
 from crdtcat.session import Session
 from crdtcat.spark.pinned import Pinned, pinned_head
-from crdtcat.spark.reading import deal
 from crdtcat.spark.saving import as_catalog, for_tasks
-from crdtcat.spark.worker import task_begins
+from crdtcat.spark.tasks import in_tasks
 
 
 def verify(
@@ -121,25 +117,3 @@ def compact(
 
 def _session(pinned: Pinned) -> Session:
     return pinned.catalog.table(pinned.table, pinned.branch)._session
-
-
-def in_tasks(
-    spark: Any, work: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any], sizes: Sequence[int]
-) -> list[Any]:
-    """What `work` makes of all items, dealt out to tasks by size: at least two for each core, if there
-    are."""
-    if not items:
-        return []
-    cores = spark.sparkContext.defaultParallelism
-    shares = deal(sizes, max(1, sum(sizes) // (2 * cores)))
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task_begins()
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                found = work([items[at] for at in shares[number]])
-                yield pa.record_batch({"found": pa.array([pickle.dumps(found)], pa.binary())})
-
-    numbers = spark.range(0, len(shares), 1, len(shares))
-    rows = numbers.mapInArrow(run, "found binary").collect()
-    return [item for row in rows for item in pickle.loads(row.found)]  # noqa: S301 (made above)

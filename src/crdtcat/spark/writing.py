@@ -95,7 +95,7 @@ class WritePlan:
             session = table._session
             versions = (commit_parts(session, self.staging, parts, metadata=self.metadata, key=self.query),)
         if tidy and versions:
-            _tidy(table._session, versions)
+            tend(table._session, versions)
         return versions
 
     def _target(self) -> Table:
@@ -183,7 +183,7 @@ def plan_write(
     )
 
 
-def _tidy(session: Session, versions: Sequence[Version]) -> None:
+def tend(session: Session, versions: Sequence[Version]) -> None:
     """Upkeep for versions whose writers did none. Never fails the write before it."""
     session.options = session.options.model_copy(update={"upkeep": "synchronous"})
     upkeep(session, versions[-1].id)
