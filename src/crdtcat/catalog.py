@@ -29,8 +29,8 @@ from crdtcat.store import Missing, Store, open_store
 from crdtcat.table import Table
 from crdtcat.tended_catalog import TendedCatalog
 from crdtcat.transaction import Transaction
-from crdtcat.verbs import rows
 from crdtcat.verbs.branches import end_all
+from crdtcat.verbs.parts import append_first
 from crdtcat.verbs.settings import new_settings, require_exclusion
 from crdtcat.verbs.travel import At
 from crdtcat.writing.copies import new_origin
@@ -104,16 +104,15 @@ class Catalog(TendedCatalog):
         A table that is created here has no declared columns: they are what its rows bring. Each program is
         then checked against what it knows itself, so one that writes another type to the same column is not
         stopped; its rows are kept, listed by `conflicts()`, and read as null. Where several programs write,
-        declare the columns with `create_table`. Columns that cannot be stored create nothing; rows that turn
-        out wrong only when they are read leave an empty table.
+        declare the columns with `create_table`. Rows that cannot be stored create nothing.
         """
         try:
             handle = self.table(table, branch)
         except NotFound:
             if branch != MAIN:
                 raise
-            data = rows.checked(data, metadata=metadata, key=key)
-            handle = self.create_table(table, exist_ok=True)
+            make = lambda: self.create_table(table, exist_ok=True)._session  # noqa: E731
+            return append_first(self.store, self.options, make, data, metadata=metadata, key=key)
         return handle.append(data, metadata=metadata, key=key, evolve=evolve)
 
     def read(

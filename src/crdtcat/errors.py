@@ -26,7 +26,8 @@
         ├── StoreUnavailable     E501  still failing after every retry; try again later
         ├── AccessDenied         E502  the store refused the credentials
         ├── CapabilityMissing    E503  the store cannot do what was asked of it
-        └── Missing              E504  a store has no object of that name; verbs turn it into one of the above
+        ├── Missing              E504  a store has no object of that name; verbs turn it into one of the above
+        └── RequestRefused       E505  the store says that the request is wrong: no such bucket, a wrong clock
 
 Codes are stable and append-only: a code never changes its meaning. Each message says what happened, to
 what, and what to do next.
@@ -57,6 +58,7 @@ __all__ = [
     "Missing",
     "NoSnapshots",
     "NotFound",
+    "RequestRefused",
     "SchemaMismatch",
     "StoreError",
     "StoreUnavailable",
@@ -264,3 +266,10 @@ class Missing(StoreError, KeyError):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
+
+
+class RequestRefused(StoreError):
+    """The store answered that the request itself is wrong, so it did nothing: no such bucket, a bad option, a
+    signature of another hour."""
+
+    code = "E505"

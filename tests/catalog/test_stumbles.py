@@ -6,15 +6,18 @@ import pickle
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.errors import CommitUnknown, Corrupt, InvalidArgument, NotFound, StoreError
+from crdtcat.errors import CommitUnknown, Corrupt, InvalidArgument, NotFound, SchemaMismatch, StoreError
 from crdtcat.store.local import LocalStore
+from crdtcat.store.values import Data
 from crdtcat.testing.faulty import FaultyStore
 
 
@@ -140,3 +143,72 @@ def test_memory_is_not_handed_to_another_process() -> None:
         [sys.executable, "-c", code], input=pickle.dumps(catalog), capture_output=True, check=False
     )
     assert b"lives in the memory of one process" in told.stderr
+
+
+@pytest.mark.parametrize("columns", [5, True, "a", b"a", 1.5])
+def test_columns_are_a_list_of_names(tmp_path: Path, columns: Any) -> None:
+    catalog = Catalog(tmp_path)
+    catalog.commit("t", [{"a": 1}])
+    with pytest.raises(InvalidArgument, match="pass a list of names"):
+        catalog.read("t", columns)
+
+
+def test_rows_that_fail_while_they_are_read_create_nothing(tmp_path: Path) -> None:
+    """Far behind the first, which says what the columns are."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": range(300_000)})
+        raise KeyError("the source is gone")
+
+    catalog = Catalog(tmp_path, inline_bytes=0, segment_bytes=2**20)
+    with pytest.raises(KeyError, match="the source is gone"):
+        catalog.commit("t", batches())
+    with pytest.raises(SchemaMismatch):
+        catalog.commit("t", [pa.record_batch({"a": [1]}), pa.record_batch({"a": ["text"]})])
+    assert catalog.tables() == []
+    catalog.commit("t", iter([pa.record_batch({"a": [1]})]), key="first")
+    assert catalog.read("t").to_pylist() == [{"a": 1}]
+    assert catalog.table("t").history()[0].key == "first"
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_table_made_with_a_key_while_its_first_rows_are_stored(tmp_path: Path, *, once: bool) -> None:
+    """Rows that can be read again go in by key; others are refused, since nobody knows theirs."""
+    rows = pa.table({"a": [1, 1], "b": ["old", "new"]})
+
+    class Slow(LocalStore):
+        def _put(self, name: str, data: Data) -> None:
+            if name.startswith("data/"):
+                Catalog(tmp_path).create_table("t", rows.schema, key=["a"], exist_ok=True)
+            super()._put(name, data)
+
+    catalog = Catalog(Slow(tmp_path), inline_bytes=0)
+    if once:
+        with pytest.raises(InvalidArgument, match="key"):
+            catalog.commit("t", rows.to_reader())
+        assert catalog.read("t").num_rows == 0
+    else:
+        catalog.commit("t", rows)
+        assert catalog.read("t").to_pylist() == [{"a": 1, "b": "new"}]
+
+
+def test_large_appends_and_reads_while_the_program_ends(tmp_path: Path) -> None:
+    """No thread can be started then."""
+    program = f"""
+import atexit
+import pyarrow as pa
+from crdtcat import Catalog
+
+catalog = Catalog({str(tmp_path)!r}, chunk_rows=20_000)
+
+def last() -> None:
+    catalog.commit("t", pa.table({{"a": range(1_000_000)}}))
+    table = catalog.table("t")
+    table.update("a < 10", {{"a": -1}})
+    print(table.read().num_rows, table.scan(filter="a = 999_999").count(), table.verify(depth="content").ok)
+
+atexit.register(last)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1000000", "1", "True"]
+    assert done.stderr == ""

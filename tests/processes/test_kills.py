@@ -88,6 +88,7 @@ class Children:
         return sum(map(len, found.values()))
 
 
+@pytest.mark.timeout(3600 if FULL else 300)
 @pytest.mark.parametrize("kind", ["inlined", "segments", "maintaining"])
 def test_killed_at_random_moments(tmp_path: Path, kind: str) -> None:
     url = str(tmp_path / "catalog")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.errors import AccessDenied, CrdtcatError, NotFound, StoreError
+from crdtcat.errors import AccessDenied, CrdtcatError, NotFound, RequestRefused, StoreError
 from crdtcat.format.version import encode_version
 from crdtcat.protocol import version_name
 from crdtcat.store.retry import RetryPolicy
@@ -179,3 +179,17 @@ def test_a_server_that_is_not_there_is_named_within_bounded_time() -> None:
     with pytest.raises(StoreError, match="s3://bucket/prefix") as caught:
         Catalog(store).table("t")
     assert "s" * 20 not in _everything_said(caught.value)
+
+
+def test_a_bucket_that_vanished_is_a_refusal(s3_server: S3Server, options: dict[str, Any]) -> None:
+    url = s3_server.fresh_bucket()
+    catalog = Catalog(url, options)
+    table = catalog.create_table("t", SCHEMA)
+    table.append(few())
+    client, bucket = s3_server.client(), url.removeprefix("s3://")
+    for each in client.list_objects_v2(Bucket=bucket)["Contents"]:
+        client.delete_object(Bucket=bucket, Key=each["Key"])
+    client.delete_bucket(Bucket=bucket)
+    client.close()
+    with pytest.raises(RequestRefused, match="bucket"):
+        table.append(few())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -13,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from crdtcat import Table
+from crdtcat import Catalog, Table
 from crdtcat.chunks.types import cast_lossless
-from crdtcat.errors import Corrupt, InvalidFilter
+from crdtcat.errors import Corrupt, InvalidFilter, UnsupportedType
 from crdtcat.format.ops import ColumnId
 from crdtcat.head import Head
 from crdtcat.scan.plan import make_plan
@@ -308,3 +309,22 @@ def test_names_of_segments_are_taken_from_the_log_once() -> None:
     assert len(set(named)) == 20
     assert all(any(name.endswith(one) for name in objects(catalog)) for one in named)
     assert Names.copies == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "library", "column"),
+    [
+        ("to_polars", "polars", pa.array([(1, 2, 3)], pa.month_day_nano_interval())),
+        ("to_polars", "polars", pa.array([None], pa.decimal256(50, 2))),
+        ("to_duckdb", "DuckDB", pa.array([None], pa.decimal256(50, 2))),
+        ("to_pandas", "pandas", pa.array([5], pa.time64("ns"))),
+    ],
+)
+def test_what_a_library_cannot_hold_is_said(
+    tmp_path: Path, to: str, library: str, column: pa.Array, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = Catalog(tmp_path).create_table("t")
+    table.append(pa.table({"v": column}))
+    with pytest.raises(UnsupportedType, match=f"{library} cannot hold these values"):
+        getattr(table.scan(), to)()
+    capfd.readouterr()  # polars tells of its panic on standard error

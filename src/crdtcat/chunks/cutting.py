@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -47,6 +46,7 @@ from crdtcat.limits import (
     CHUNK_ROWS_LEAST,
     CHUNK_ROWS_TARGET,
 )
+from crdtcat.pools import ThreadPool
 
 _BITS_LEAST = 32
 _TELLS_APART = 0.9
@@ -115,7 +115,7 @@ def _hashes(table: pa.Table, columns: list[str]) -> Hashes:
     starts = range(0, table.num_rows, _THREAD_ROWS)
     if len(starts) < 2:
         return row_hashes(table, columns, cheap=True)
-    with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1), "crdtcat-cut") as pool:
+    with ThreadPool(min(len(starts), os.cpu_count() or 1), "crdtcat-cut") as pool:
         parts = pool.map(
             lambda start: row_hashes(table.slice(start, _THREAD_ROWS), columns, cheap=True), starts
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from blake3 import blake3
 from crdtcat.chunks.footer import Footer, SegmentRef
 from crdtcat.chunks.hashing import column_hash
 from crdtcat.errors import Corrupt
+from crdtcat.pools import ThreadPool
 
 Verify = bool | Literal["bytes", "content"]
 """How much to check of what was read; see `crdtcat.chunks.read`."""
@@ -105,7 +105,7 @@ def decode_groups(decoder: Decoder, groups: Sequence[int], threads: int | None) 
         while (position := next(positions)) < len(groups):
             tables[position] = own.decode(groups[position])
 
-    with ThreadPoolExecutor(threads, thread_name_prefix="crdtcat-decode") as pool:
+    with ThreadPool(threads, thread_name_prefix="crdtcat-decode") as pool:
         for done in [pool.submit(work, decoder.fork()) for _ in range(threads)]:
             done.result()
     return [table for table in tables if table is not None]

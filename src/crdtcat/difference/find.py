@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 
 import numpy as np
@@ -44,6 +43,7 @@ from crdtcat.difference.rising import match_rising
 from crdtcat.difference.rows import align_rows, changed_cells, pair_rows
 from crdtcat.difference.script import EditScript, make_script
 from crdtcat.errors import InvalidArgument
+from crdtcat.pools import ThreadPool
 
 
 def difference(
@@ -98,7 +98,7 @@ class _Comparison:
                 self.old_ends[same.runs[:, 0] + same.runs[:, 2]] - self.old_ends[same.runs[:, 0]],
             )
         )
-        with ThreadPoolExecutor(os.cpu_count() or 1, "crdtcat-difference") as pool:
+        with ThreadPool(os.cpu_count() or 1, "crdtcat-difference") as pool:
             if key is not None:
                 found = [self._by_key(pool, same, kept, list(key))]
             else:
@@ -108,7 +108,7 @@ class _Comparison:
         sizes = int(self.old_ends[-1]), self.new.num_rows
         return make_script(sizes, whole.kept, whole.updated, whole.changed)
 
-    def _region(self, pool: ThreadPoolExecutor, region: Block) -> Iterator[Found]:
+    def _region(self, pool: ThreadPool, region: Block) -> Iterator[Found]:
         """Compare in place what can be, and row by row what is left."""
         ends = self.old_ends[region[0] : region[1] + 1], self.new_ends[region[2] : region[3] + 1]
         parts = blocks(region, *ends)
@@ -156,7 +156,7 @@ class _Comparison:
         before, after = known(), self.chunks[n0].column_hashes
         return [name for name in self.columns if name not in before or before[name] != after[name]]
 
-    def _aligned(self, pool: ThreadPoolExecutor, block: Block) -> list[Found]:
+    def _aligned(self, pool: ThreadPool, block: Block) -> list[Found]:
         """Row by row, wherever they stand: by a column that rises, or by their hashes."""
         o0, o1, n0, n1 = block
         ends = self.new_ends[n0 : n1 + 1] - self.new_ends[n0]
@@ -177,7 +177,7 @@ class _Comparison:
         pairs = pair_rows(found, old, new, self.columns)
         return found_pairs(found.runs, pairs, changed_cells(old, new, pairs, self.columns))
 
-    def _by_key(self, pool: ThreadPoolExecutor, same: Alignment, kept: Numbers, key: list[str]) -> Found:
+    def _by_key(self, pool: ThreadPool, same: Alignment, kept: Numbers, key: list[str]) -> Found:
         """Everything outside equal chunks, by key."""
         missing = [name for name in key if name not in self.columns]
         if missing:

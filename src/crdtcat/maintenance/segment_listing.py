@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from crdtcat.chunks.segment import segment_name
 from crdtcat.format.condemned import TITLE_BYTES
 from crdtcat.format.sections import Array
+from crdtcat.pools import ThreadPool
 from crdtcat.store import ObjectInfo, Store
 
 DATA: Final = "data/"
@@ -69,7 +69,7 @@ def list_segments(store: Store, told: Callable[[int, int], object]) -> SegmentLi
     """Everything in `data/`. One LIST for its folders, and one page per 1,000 objects of each."""
     folders = [f"{DATA}{name}/" for name in store.folders(DATA)]
     titles, sizes, modified, strangers = [], [], [], 0
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="crdtcat-list") as pool:
+    with ThreadPool(THREADS, thread_name_prefix="crdtcat-list") as pool:
         for done, items in enumerate(pool.map(lambda folder: _segments(store, folder), folders), start=1):
             for title, item in items:
                 if title is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from crdtcat.format.sections import Array
 from crdtcat.log import Log
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.verify_report import Depth, Problem
+from crdtcat.pools import ThreadPool
 from crdtcat.protocol import version_name
 from crdtcat.store import Store
 
@@ -75,7 +76,7 @@ class SegmentCheck:
             found = ((numbers.get(item.name), item.size) for item in self._store.list(folder))
             return [(number, size) for number, size in found if number is not None]
 
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="crdtcat-verify") as pool:
+        with ThreadPool(THREADS, thread_name_prefix="crdtcat-verify") as pool:
             for done, found in enumerate(pool.map(look, folders), start=1):
                 for number, size in found:
                     sizes[number] = size
@@ -116,7 +117,7 @@ class SegmentCheck:
             what, damaged = f"verify {self._table}", len(self._damage)
             self._tell(Progress(what, done, len(todo), "segments", self.bytes, damaged))
 
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="crdtcat-verify") as pool:
+        with ThreadPool(THREADS, thread_name_prefix="crdtcat-verify") as pool:
             try:
                 for number in todo:
                     running.append((number, pool.submit(self._look, number, content=content)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache, Verify
 from crdtcat.intervals.runs import Integers
+from crdtcat.pools import ThreadPool
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.masks import mask
@@ -47,7 +48,7 @@ class Execution:
     def tables(self) -> Iterator[pa.Table]:
         """The rows, in order, a table per chunk. Raises `Corrupt`, naming what is damaged or missing."""
         todo = units(self._plan)
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="crdtcat-scan") as pool:
+        with ThreadPool(THREADS, thread_name_prefix="crdtcat-scan") as pool:
             running: deque[tuple[Unit, Future[list[pa.Table]]]] = deque()
             ahead = 0
             try:

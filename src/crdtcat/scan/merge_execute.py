@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
+from crdtcat.pools import ThreadPool
 from crdtcat.scan.execute import AHEAD_BYTES, THREADS, Execution
 from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.merge_read import Reading
@@ -45,7 +46,7 @@ class MergedExecution:
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows, by rising key. Raises `Corrupt`, naming what is damaged or missing."""
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="crdtcat-scan") as pool:
+        with ThreadPool(THREADS, thread_name_prefix="crdtcat-scan") as pool:
             ahead = _Ahead(self, pool, (task for item in self._tasks() for task in item))
             try:
                 for item, tasks in zip(self._items, self._tasks(), strict=True):
@@ -109,7 +110,7 @@ def _some(rows: pa.Table | None) -> Iterator[pa.Table]:
 class _Ahead:
     """Reads in order, some of them before they are asked for; `kept` are those needed again."""
 
-    def __init__(self, execution: MergedExecution, pool: ThreadPoolExecutor, tasks: Iterator[Task]) -> None:
+    def __init__(self, execution: MergedExecution, pool: ThreadPool, tasks: Iterator[Task]) -> None:
         self._execution, self.pool, self._tasks = execution, pool, tasks
         self._running: deque[tuple[int, Future[list[pa.Table]]]] = deque()
         self._bytes = 0

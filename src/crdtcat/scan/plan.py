@@ -7,7 +7,7 @@ Making a plan reads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -153,7 +153,7 @@ def _filter(head: Head, shown: tuple[Column, ...], filter: object) -> tuple[RowF
 def _columns(head: Head, names: Any) -> tuple[Column, ...]:
     if names is None:
         return head.columns.all
-    if isinstance(names, str):
+    if isinstance(names, str | bytes) or not isinstance(names, Collection):
         raise InvalidArgument(f"columns={names!r}: pass a list of names")
     missing = [name for name in names if not isinstance(name, str) or name not in head.columns.by_name]
     if missing:

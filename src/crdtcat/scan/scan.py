@@ -18,7 +18,7 @@ from crdtcat.chunks.types import from_storage, storage_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head, Snapshot
 from crdtcat.scan.execute import Execution
-from crdtcat.scan.frames import as_pandas, as_polars
+from crdtcat.scan.frames import as_duckdb, as_pandas, as_polars
 from crdtcat.scan.merge_execute import MergedExecution
 from crdtcat.scan.plan import Plan, make_plan
 from crdtcat.store import Store
@@ -91,13 +91,7 @@ class Scan:
 
     def to_duckdb(self, connection: Any = None) -> Any:
         """A DuckDB relation over the rows. Needs `crdtcat[sql]`."""
-        try:
-            import duckdb  # noqa: PLC0415 (optional)
-        except ImportError as error:
-            raise InvalidArgument("to_duckdb needs duckdb: pip install 'crdtcat[sql]'") from error
-        if not self.schema.names:
-            raise InvalidArgument(f"table {self.plan.head.table!r} has no columns yet, and DuckDB needs one")
-        return (connection or duckdb.connect()).from_arrow(self.to_table())
+        return as_duckdb(self.to_table(), connection)
 
     def count(self) -> int:
         """How many rows. Chunks that statistics decide are not read, of others only the filter's columns.

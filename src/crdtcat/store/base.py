@@ -15,10 +15,10 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from crdtcat.errors import CrdtcatError, InvalidArgument, Missing, StoreError, StoreUnavailable
+from crdtcat.pools import ThreadPool
 from crdtcat.store import naming
 from crdtcat.store.requests import Kind, RequestCounter
 from crdtcat.store.retry import Fault, RetryPolicy, classify
@@ -244,7 +244,7 @@ class Store(ABC):
     def _get_many(self, ranges: Sequence[Range]) -> Answers:
         if len(ranges) < 2:
             return [self._get_or_none(each) for each in ranges]
-        with ThreadPoolExecutor(min(GET_CONCURRENCY, len(ranges)), "crdtcat-get") as threads:
+        with ThreadPool(min(GET_CONCURRENCY, len(ranges)), "crdtcat-get") as threads:
             return list(threads.map(self._get_or_none, ranges))
 
     def _get_or_none(self, wanted: Range) -> bytes | None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import secrets
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 from crdtcat.errors import CapabilityMissing
+from crdtcat.pools import ThreadPool
 from crdtcat.store.base import Store
 
 PROBE_ROUNDS = 8
@@ -42,7 +42,7 @@ def _one_wins(store: Store, name: str, racers: int) -> bool:
         barrier.wait()
         return store.put_if_absent(name, _bytes(number))
 
-    with ThreadPoolExecutor(racers, "crdtcat-probe") as threads:
+    with ThreadPool(racers, "crdtcat-probe") as threads:
         winners = [number for number, won in enumerate(threads.map(race, range(racers))) if won]
     # A late one must lose too: a server that ignores the condition lets whoever comes last win.
     late = store.put_if_absent(name, _bytes(racers))

@@ -37,7 +37,9 @@ class Fault(Enum):
     UNAVAILABLE = auto()
     """The store cannot do it now, and repeating at once will not help: a full disk."""
     REFUSED = auto()
-    """The request itself is wrong for this store: a bucket that does not exist, a bad option."""
+    """The store answered that the request itself is wrong: a bucket that does not exist, a wrong clock."""
+    ODD = auto()
+    """An error that no store is known for: a bad option, a mistake. What was done before it, nobody knows."""
     UNSUPPORTED = auto()
     """The store cannot do this at all."""
 
@@ -105,4 +107,4 @@ def classify(error: Exception) -> Fault:
             return fault
     if isinstance(error, OSError):
         return _BY_ERRNO.get(error.errno or 0, Fault.UNAVAILABLE)
-    return Fault.REFUSED
+    return Fault.ODD

@@ -19,7 +19,7 @@ _CONFLICT, _PRECONDITION_FAILED, _TOO_MANY_REQUESTS = 409, 412, 429
 
 _BY_CODE = {
     "NoSuchKey": Fault.MISSING,
-    "NoSuchBucket": Fault.REFUSED,
+    **dict.fromkeys(("NoSuchBucket", "RequestTimeTooSkewed"), Fault.REFUSED),
     "NoSuchUpload": Fault.UNAVAILABLE,
     "NotImplemented": Fault.UNSUPPORTED,
     **dict.fromkeys(("ExpiredToken", "InvalidToken", "TokenRefreshRequired"), Fault.DENIED),

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crdtcat.errors import AccessDenied, CapabilityMissing, Missing, StoreError, StoreUnavailable
+from crdtcat.errors import (
+    AccessDenied,
+    CapabilityMissing,
+    Missing,
+    RequestRefused,
+    StoreError,
+    StoreUnavailable,
+)
 from crdtcat.store.retry import Fault
 
 Range = tuple[str, int, int | None]
@@ -55,6 +62,10 @@ def translate(fault: Fault, request: str, name: str, failures: int, why: str) ->
     if fault is Fault.UNSUPPORTED:
         return CapabilityMissing(f"{request} is not possible on this store ({why})")
     if fault is Fault.REFUSED:
-        return StoreError(f"{request} was not understood by the store ({why}); check the URL and its options")
+        return RequestRefused(
+            f"{request} was not understood by the store ({why}); check the URL, its options and the clock"
+        )
+    if fault is Fault.ODD:
+        return StoreError(f"{request} was not understood below ({why}); check the URL and its options")
     tries = "once" if failures == 1 else f"{failures} times"
     return StoreUnavailable(f"{request} failed {tries} ({why}); try again later")

@@ -14,16 +14,14 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 from unittest import mock
 
 import numpy.random  # noqa: F401 (draws a seed when first imported, which must not be within a simulation)
 
+from crdtcat import pools
 from crdtcat.errors import StoreUnavailable
-from crdtcat.maintenance import segment_listing, verify_segments
-from crdtcat.scan import execute
 from crdtcat.store.base import Store
 from crdtcat.store.requests import Kind
 from crdtcat.store.values import Answers, Data, Names, ObjectInfo, Page, Range
@@ -51,30 +49,12 @@ class VirtualClock:
         return (self.now_ms + self.skew_ms) * 1_000_000
 
 
-class AtOnce(Executor):
-    """An executor without threads: what is submitted is done before `submit` returns."""
-
-    def __init__(self, *threads: Any, **names: Any) -> None:
-        """Takes what a thread pool takes, and needs none of it."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Do it. What it raises is raised when the result is asked for."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001 (a crash, too, comes out where the result is wanted)
-            future.set_exception(error)
-        return future
-
-
 @contextmanager
 def virtual_time(clock: VirtualClock, chance: random.Random) -> Iterator[None]:
     """While this lasts, the wall clock is `clock`, every random number comes from `chance`, and what would
     be done in a thread is done at once."""
     with (
-        mock.patch.object(execute, "ThreadPoolExecutor", AtOnce),
-        mock.patch.object(segment_listing, "ThreadPoolExecutor", AtOnce),
-        mock.patch.object(verify_segments, "ThreadPoolExecutor", AtOnce),
+        mock.patch.object(pools, "threads_can_start", return_value=False),
         mock.patch.object(time, "time_ns", clock.time_ns),
         mock.patch.object(secrets, "randbits", chance.getrandbits),
         mock.patch.object(secrets, "token_bytes", chance.randbytes),

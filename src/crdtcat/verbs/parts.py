@@ -7,7 +7,7 @@ overwrite that had not seen them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +19,10 @@ from crdtcat.head import Version
 from crdtcat.options import Options
 from crdtcat.session import Session
 from crdtcat.store import Store
-from crdtcat.verbs.rows import check_commit, learn, plan_rows, removals, staging_of
+from crdtcat.verbs.rows import append, check_commit, learn, plan_rows, removals, staging_of
 from crdtcat.verbs.travel import head_at
 from crdtcat.writing.fit import fit
+from crdtcat.writing.incoming import Incoming
 from crdtcat.writing.part import Part, Staging, join_parts
 
 
@@ -62,6 +63,33 @@ def plan_new(
     return Staging(store, plan, by, options, time_column, key=tuple(key))
 
 
+def append_first(
+    store: Store,
+    options: Options,
+    create: Callable[[], Session],
+    data: Any,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    key: str | None = None,
+) -> Version:
+    """Append to a table that is not there: all rows are read and stored first, then `create` makes it.
+
+    So rows that fail while they are read create nothing. If somebody else made the table meanwhile, with a
+    key or partitions, the rows are appended to it as to any other, if they can be read again. Costs and
+    raises as `append`, and as `create`.
+    """
+    check_commit(metadata, key)
+    incoming = Incoming.of(data)
+    reader = incoming.reader(None)
+    staging = plan_new(store, options, reader.schema, ())
+    part = staging.stage(incoming.batches(reader))
+    session = create()
+    made = session.settings
+    if (made.key or made.partition_by) and incoming.can_be_read_again:
+        return append(session, incoming, metadata=metadata, key=key)
+    return commit_parts(session, staging, [part], metadata=metadata, key=key)
+
+
 def commit_parts(
     session: Session,
     staging: Staging,
@@ -88,11 +116,6 @@ def commit_parts(
     if staging.key != session.settings.key:
         raise InvalidArgument(
             f"the rows were staged for a table with the key {list(staging.key)}, and the key of "
-            f"{session.table!r} is {list(session.settings.key)}"
-        )
-    if staging.key != session.settings.key:
-        raise InvalidArgument(
-            f"the rows were staged for a table with the key {list(staging.key)}, and that of "
             f"{session.table!r} is {list(session.settings.key)}"
         )
     joined = join_parts(staging, parts)

@@ -117,14 +117,6 @@ def overwrite(
     return version
 
 
-def checked(data: Any, *, metadata: Mapping[str, Any] | None = None, key: str | None = None) -> Incoming:
-    """Rows for a table that is not there yet, looked at before anything is created for them. No request."""
-    check_commit(metadata, key)
-    incoming = Incoming.of(data)
-    fit(incoming.reader(None).schema, None, evolve=False)
-    return incoming
-
-
 def plan_rows(session: Session, incoming: pa.Schema, *, evolve: bool) -> Fit:
     """How rows go in, by what the handle knows. Raises as `crdtcat.writing.fit.fit` does."""
     known, last = session.known, session.last_fit

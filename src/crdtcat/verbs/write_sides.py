@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 
@@ -29,6 +28,7 @@ from crdtcat.head.columns import Column
 from crdtcat.head.naming import row_ids
 from crdtcat.intervals.runs import Integers
 from crdtcat.options import Options
+from crdtcat.pools import ThreadPool
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.execute import Execution
@@ -64,7 +64,7 @@ class NewSide:
             for start, stop in pairwise([0, *cut(part, sizes)])
             if stop > start
         ]
-        with ThreadPoolExecutor(os.cpu_count() or 1, "crdtcat-write") as pool:
+        with ThreadPool(os.cpu_count() or 1, "crdtcat-write") as pool:
             stored = list(pool.map(_stored, pieces))
             hashed = list(pool.map(hash_table, stored))
         self.rows: pa.Table = pa.concat_tables(stored) if stored else _stored(shown)

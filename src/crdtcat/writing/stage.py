@@ -15,7 +15,7 @@ import os
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from threading import Lock
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from crdtcat.format.kinds import ROWS
 from crdtcat.format.schema_code import encode_schema
 from crdtcat.limits import PARTITION_VALUES_PER_COMMIT_MAX
 from crdtcat.options import Options
+from crdtcat.pools import ThreadPool
 from crdtcat.protocol import Put
 from crdtcat.writing.fit import Fit, conform
 from crdtcat.writing.prepared import Piece, Prepared, prepare
@@ -99,7 +100,7 @@ class Stager:
         self._seen: set[bytes] = set()
         self._places: dict[bytes, Place | None] = {}
         self._claims = Lock()
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: ThreadPool | None = None
         self._running: deque[Future[_Encoded]] = deque()
         self._open: list[Stretch] = []
         self._storing: Future[None] | None = None
@@ -200,7 +201,7 @@ class Stager:
     def _start(self, pieces: list[Piece]) -> None:
         """Let a thread make a stretch of them; waits while every thread has one."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(_cores() + 1, "crdtcat-stage")  # one that stores
+            self._threads = ThreadPool(_cores() + 1, "crdtcat-stage")  # one that stores
             self.staged.begin()
         self._wait(_cores() - 1)
         self._running.append(

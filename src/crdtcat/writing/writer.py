@@ -16,7 +16,14 @@ from typing import Any
 
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.drive import run
-from crdtcat.errors import AccessDenied, CapabilityMissing, ClockSkew, CommitUnknown, StoreUnavailable
+from crdtcat.errors import (
+    AccessDenied,
+    CapabilityMissing,
+    ClockSkew,
+    CommitUnknown,
+    RequestRefused,
+    StoreUnavailable,
+)
 from crdtcat.format.version import encode_version
 from crdtcat.locks import ForkSafeLock
 from crdtcat.protocol import Outcome, Publish, Put, version_name
@@ -128,7 +135,7 @@ def publish_version(put: Put, key: str | None, store: Store) -> None:
     try:
         if run(Publish((put,)), store).outcome is Outcome.DONE:
             return
-    except (AccessDenied, CapabilityMissing):  # refused, and so not stored
+    except (AccessDenied, CapabilityMissing, RequestRefused):  # and so not stored
         raise
     except Exception as error:
         raise CommitUnknown(
