@@ -298,3 +298,21 @@ def test_a_damaged_start_is_reported_by_name() -> None:
     catalog.store.put(start.name, data.replace(b"main", b"mine"))
     with pytest.raises(Corrupt, match=r"refs/branches/b\.json"):
         another(catalog).table("t", "b")
+
+
+def test_a_log_is_kept_for_branches_that_need_it_through_deleted_ones() -> None:
+    """`kept` starts from `middle`, and that from `root`: the end of another one of `root` takes neither."""
+    catalog, main = started(1)
+    root = main.branch("root")
+    root.append([{"n": 2}])
+    root.branch("side").append([{"n": 3}])
+    middle = root.branch("middle")
+    middle.append([{"n": 4}])
+    kept = middle.branch("kept")
+    kept.append([{"n": 5}])
+    for name in ("root", "middle", "side"):
+        main.delete_branch(name)
+    assert numbers(another(catalog).table("t", branch="kept")) == [1, 2, 4, 5]
+    assert another(catalog).table("t", branch="kept").verify().ok
+    main.delete_branch("kept")  # and with the last that needs them they go
+    assert not [name for name in objects(catalog) if "/main/" not in name and name.endswith((".v", ".b"))]

@@ -5,9 +5,6 @@ What is folded is read as a whole, so a snapshot is readable as long as it holds
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from crdtcat.format.refs import BranchStart
 from crdtcat.head import Snapshot
 from crdtcat.incarnations import MAIN
 from crdtcat.log import Log
@@ -19,13 +16,12 @@ from crdtcat.verbs.travel import list_tags
 def holds(session: Session, log: Log) -> dict[str, int]:
     """Per tag and branch the greatest horizon below which its snapshot holds everything."""
     incarnation = session.settings.incarnation
-    starts: Mapping[str, BranchStart] = needed_starts(session.store, session.table, incarnation)
-    found = {
-        f"branch {name}": min(_first_unseen(log, snapshot), _last(log, snapshot) + 1)
-        for name, snapshot in (
-            (name, Snapshot.parse(start.snapshot)) for name, start in starts.items() if start.source == MAIN
-        )
-    }
+    found: dict[str, int] = {}
+    for life, start in needed_starts(session.store, session.table, incarnation).items():
+        if start.source == MAIN:
+            name = life.branch if life.number == 1 else f"{life.branch}~{life.number}"
+            snapshot = Snapshot.parse(start.snapshot)
+            found[f"branch {name}"] = min(_first_unseen(log, snapshot), _last(log, snapshot) + 1)
     tagged = {f"tag {name}": _first_unseen(log, snapshot) for name, snapshot in list_tags(session).items()}
     return found | tagged
 

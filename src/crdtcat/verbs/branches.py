@@ -141,10 +141,10 @@ def list_branches(session: Session) -> dict[str, Branch]:
 def delete_branch(session: Session, name: str) -> None:
     """Delete a branch for everybody; commits still under way to it go with it.
 
-    Its log goes too, unless another branch starts from it; then with the last of those. One that cannot be
-    read is left to `Catalog.collect`. 2 GETs and 2 PUTs, what `list_branches` costs, a cold refresh of the
-    branch, 1 PUT if it has segments, and one LIST page and DELETE per 1,000 files. Raises `NotFound`,
-    `InvalidArgument`.
+    Its log goes too, unless another branch starts from it, in one step or more; then with the last of those.
+    One that cannot be read is left to `Catalog.collect`. 2 GETs and 2 PUTs, what `list_branches` costs, a GET
+    for each deleted branch that others need, a cold refresh of the branch, 1 PUT if it has segments, and one
+    LIST page and DELETE per 1,000 files. Raises `NotFound`, `InvalidArgument`.
     """
     if name == MAIN:
         raise InvalidArgument(f"branch {MAIN!r} is the table itself: drop_table() drops it")
@@ -154,10 +154,8 @@ def delete_branch(session: Session, name: str) -> None:
     store, ended = session.store, Life(name, life)
     store.put(_over(session, ended), b"")
     store.put(dropped_name(_folder(session, ended)), b"")
-    needed = {
-        Life(other.source, other.source_life)
-        for other in live_starts(store, session.table, session.settings.incarnation).values()
-    }
+    starts = needed_starts(store, session.table, session.settings.incarnation)
+    needed = {Life(other.source, other.source_life) for other in starts.values()}
     while ended not in needed:
         if _let_go(session, ended):
             _delete_log(store, _folder(session, ended))
@@ -199,9 +197,9 @@ def live_starts(store: Store, table: str, incarnation: int) -> dict[Life, Branch
     }
 
 
-def needed_starts(store: Store, table: str, incarnation: int) -> dict[str, BranchStart]:
-    """The starts that reading the branches needs, by name: theirs, and those of deleted branches that they
-    start from in turn. As `live_starts`, and one GET for each of those."""
+def needed_starts(store: Store, table: str, incarnation: int) -> dict[Life, BranchStart]:
+    """The starts that reading the branches needs: theirs, and those of deleted branches that they start from
+    in turn. As `live_starts`, and one GET for each of those."""
     found = live_starts(store, table, incarnation)
     asked = list(found.values())
     while asked:
@@ -211,7 +209,7 @@ def needed_starts(store: Store, table: str, incarnation: int) -> dict[str, Branc
             path = start_name(table, incarnation, *source)
             found[source] = decode_branch_start(store.get(path), path)
             asked.append(found[source])
-    return {f"{life.branch}~{life.number}" if life.number > 1 else life.branch: found[life] for life in found}
+    return found
 
 
 def lives(store: Store, table: str, incarnation: int) -> dict[Life, bool]:
