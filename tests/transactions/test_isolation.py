@@ -9,104 +9,24 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import random
-import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from crdtcat import Catalog
 from crdtcat.errors import CommitConflict, CommitContended
-from crdtcat.store.memory import MemoryStore
 from tests.bounds import bounded
-from tests.catalog.test_races import Stage, StagedStore
 from tests.transactions.dependencies import Cell, Done, Value, check, cycle, edges
-
-SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
-TABLES = ("a", "b")
-CELLS = [f"{table}{n}" for table in TABLES for n in range(2)]
-Program = tuple[tuple[Cell, ...], tuple[Cell, ...]]
-"""Cells to read, cells to write."""
+from tests.transactions.histories import CELLS, check_histories, orders, played, start, transact
 
 
-def start(catalog: Catalog) -> None:
-    for table in TABLES:
-        catalog.create_table(table, SCHEMA, mode="cas").append([{"n": n, "x": -1 - n} for n in range(2)])
+def test_serializable_histories_have_no_cycle() -> None:
+    assert check_histories("serializable", range(bounded(10_000, 400))) > 0
 
 
-def transact(catalog: Catalog, isolation: str, program: Program, id: int, values: Iterator[int]) -> Done:
-    reads: dict[Cell, Value] = {}
-    writes: dict[Cell, Value] = {}
-    tables = sorted({cell[0] for part in program for cell in part})
-    with catalog.transaction(tables, isolation=isolation) as tx:
-        for cell in program[0]:
-            reads[cell] = tx.read(cell[0], ["x"], f"n = {cell[1]}")["x"][0].as_py()
-        for cell in program[1]:
-            writes[cell] = next(values)
-            tx.update(cell[0], f"n = {cell[1]}", {"x": writes[cell]})
-    return Done(id, reads, writes)
-
-
-def orders(catalog: Catalog) -> Mapping[Cell, Sequence[Value]]:
-    """All values that each cell ever had, in the order of the numbers that their writers took."""
-    found: dict[Cell, list[Value]] = {cell: [] for cell in CELLS}
-    for table in TABLES:
-        handle = catalog.table(table)
-        for version in handle.history():
-            for row in handle.read(at=version.id).to_pylist():
-                values = found[f"{table}{row['n']}"]
-                if row["x"] not in values:
-                    values.append(row["x"])
-    return found
-
-
-def played(seed: int, isolation: str, programs: Sequence[Sequence[Program]]) -> tuple[list[Done], Any]:
-    """One history: each program's transactions one after the other, all programs side by side."""
-    stage, url = Stage(seed), f"memory://isolation-{secrets.token_hex(6)}"
-    catalog = Catalog(MemoryStore(url), upkeep=False)
-    start(catalog)
-    done: list[Done] = []
-    values, ids = itertools.count(1), itertools.count(1)
-
-    def actor(program: Sequence[Program]) -> Callable[[], None]:
-        store = StagedStore(url)
-        store.stage = stage
-        mine = Catalog(store, upkeep=False, base_delay=0, lease_seconds=0)
-
-        def run() -> None:
-            for item in program:
-                with suppress(CommitConflict, CommitContended):
-                    done.append(transact(mine, isolation, item, next(ids), values))
-
-        return run
-
-    stage.run([actor(program) for program in programs])
-    return done, orders(catalog)
-
-
-some_cells = st.lists(st.sampled_from(CELLS), max_size=3, unique=True).map(tuple)
-programs = st.lists(
-    st.lists(st.tuples(some_cells, some_cells), min_size=1, max_size=2), min_size=2, max_size=4
-)
-
-
-@given(st.integers(0, 2**32), programs)
-@settings(max_examples=bounded(10_000, 400), deadline=None)
-def test_serializable_histories_have_no_cycle(seed: int, programs: list[list[Program]]) -> None:
-    check(*played(seed, "serializable", programs), "serializable")
-
-
-@given(st.integers(0, 2**32), programs)
-@settings(max_examples=bounded(10_000, 400), deadline=None)
-def test_snapshot_histories_have_no_lost_update_and_no_read_skew(
-    seed: int, programs: list[list[Program]]
-) -> None:
-    check(*played(seed, "snapshot", programs), "snapshot")
+def test_snapshot_histories_have_no_lost_update_and_no_read_skew() -> None:
+    assert check_histories("snapshot", range(bounded(10_000, 400))) > 0
 
 
 def test_snapshot_lets_write_skew_through_and_serializable_does_not() -> None:

@@ -1,31 +1,118 @@
-"""One snapshot of several tables: every transaction is in all of them or in none.
+"""One snapshot of several tables: every transaction is in all of them or in none, and nothing without its cause.
 
-Tables are read one after the other, and a transaction may be stored in between. If what is pinned already has
-it, the next table is listed until it has it too: its file was there before. If the next table has one that
-what is pinned lacks, it is left out of the snapshot, with every version that had seen it.
+Tables are read one after the other, and others commit in between. If what is pinned has a transaction, the
+next table is listed until it has it too: its file was there before. If the next table has one that what is
+pinned lacks, it is left out of the snapshot.
+
+Somebody may also have read a commit that an earlier table was pinned without, and have committed because of
+it to a later one. Nobody says what a commit had read in other tables, but stamps rise: whatever rests on a
+commit has a greater one. So tables are listed once more after the last was read, and of what was new in that
+one, everything above the least stamp of what the others now have besides is left out. What this handle knew
+or wrote before the transaction began is never left out. Whatever had seen something left out goes with it.
 (Models: `Transactions`, `Marks` in proofs/tla.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from crdtcat.errors import StoreUnavailable
-from crdtcat.head.clocks import Clocks
-from crdtcat.log import Log, select
+from crdtcat.format.sections import Array
+from crdtcat.head.clocks import Clocks, Members
+from crdtcat.log import Log, empty_log, select
+from crdtcat.log.log import ID
 from crdtcat.log.transactions import transactions_in
 from crdtcat.protocol.reader import PASSES_MAX
 from crdtcat.session import Session
 
 
-def pin(session: Session, pinned: Mapping[str, Log]) -> Log:
-    """The versions of one more table, as of the same moment as those that are pinned, by log folder.
+class Known(NamedTuple):
+    """What a handle knew of a log when a transaction began.
 
-    Costs a refresh; one more for each time that a transaction was stored in between.
+    Attributes:
+        log: what it had read.
+        newest: the newest claim it knew, its own perhaps.
+        writer: the identity that it writes under.
     """
-    held = {folder: transactions_in(log) for folder, log in pinned.items()}
+
+    log: Log
+    newest: bytes | None
+    writer: int
+
+    @classmethod
+    def of(cls, session: Session) -> Known:
+        """As of now. No request."""
+        parent = session.chain.parent
+        newest = None if parent is None or parent.id is None else parent.id.to_bytes()
+        return cls(session.state.log, newest, session.writer.id)
+
+    def members(self, log: Log) -> Array:
+        """Per version of a later log, whether it was known."""
+        known = (self.log.find(log.ids) >= 0) | (log.id_fields["writer"].astype(np.uint64) == self.writer)
+        if self.newest is not None:
+            known |= log.ids <= np.array([self.newest], ID)[0]
+        return np.asarray(known)
+
+
+NOTHING = Known(empty_log(), None, 0)
+Pinned = tuple[Session, Log]
+
+
+def pin(
+    sessions: Sequence[Session], pinned: Sequence[Pinned], begun: Mapping[str, Known]
+) -> list[Log]:
+    """The versions of more tables, as of the same moment as those that are pinned.
+
+    Costs a refresh of each, one more for each time that a transaction was stored in between, and one of every
+    table but the last.
+
+    Args:
+        sessions: the tables to pin.
+        pinned: the others, with what is pinned of them.
+        begun: by log folder, what was known when the transaction began.
+    """
+    found = list(pinned)
+    for session in sessions:
+        found.append((session, _listed(session, found)))
+    if not sessions or len(found) == 1:
+        return [log for _, log in found[len(pinned) :]]
+    for session, _ in found[:-1]:
+        session.refresh()
+    unseen = [stamp for item in found if (stamp := _least_unseen(*item)) is not None]
+    new = found[len(pinned) :]
+    if not unseen:
+        return [log for _, log in new]
+    known = [begun.get(session.folder, NOTHING).members(log) for session, log in new]
+    due = {writer for _, log in pinned for writer in transactions_in(log)}
+    for (_, log), members in zip(new, known, strict=True):
+        due |= transactions_in(select(log, members)).keys()
+    return _cut([log for _, log in found], len(pinned), known, due, min(unseen))
+
+
+def _cut(logs: Sequence[Log], fixed: int, known: Sequence[Array], due: set[int], least: int) -> list[Log]:
+    """All but the first `fixed` logs without what may rest on something above a stamp that was not seen."""
+    gone: set[int] = set()
+    while True:
+        cut = [
+            _below(log, least, members | _by(log, due), gone)
+            for log, members in zip(logs[fixed:], known, strict=True)
+        ]
+        here = [transactions_in(log).keys() for log in (*logs[:fixed], *cut)]
+        torn = set().union(*(transactions_in(log).keys() - left for log, left in zip(logs, here, strict=True)))
+        torn = {writer for writer in torn if any(writer in left for left in here)}
+        if not torn:
+            return cut
+        gone |= torn  # what is left out of one table is left out of all, with what rests on it there
+        stamps = [log.id_fields["hlc"][_by(log, torn)] for log in logs[fixed:]]
+        least = min(least, int(np.concatenate(stamps).min()))
+
+
+def _listed(session: Session, pinned: Iterable[Pinned]) -> Log:
+    """A table with every transaction that is due in it, and none that the others lack."""
+    held = {other.folder: transactions_in(log) for other, log in pinned}
     due = {
         writer for found in held.values() for writer, item in found.items() if session.folder in item.folders
     }
@@ -39,18 +126,47 @@ def pin(session: Session, pinned: Mapping[str, Log]) -> Log:
                 for writer, item in here.items()
                 if any(folder in held and writer not in held[folder] for folder in item.folders)
             }
-            return _without(log, early) if early else log
+            return _without(log, _by(log, early)) if early else log
     raise StoreUnavailable(
         f"{session.folder}: a transaction that another table shows is not here after {PASSES_MAX} listings"
     )
 
 
-def _without(log: Log, writers: set[int]) -> Log:
-    """A log without some transactions, and without whatever had seen one of them."""
-    clocks = Clocks(log)
-    own = np.isin(log.id_fields["writer"].astype(np.uint64), np.array(sorted(writers), np.uint64))
-    observing = np.asarray(log.clock.is_valid())
-    dropped = own.copy()
-    for at in np.flatnonzero(observing & ~own).tolist():
-        dropped[at] = any(writer in clocks.of(at) for writer in writers)
+def _least_unseen(session: Session, log: Log) -> int | None:
+    """The least stamp of what a table has by now and what is pinned of it lacks."""
+    now = session.state.log
+    unseen = (log.find(now.ids) < 0) & ~now.is_upkeep
+    return int(now.id_fields["hlc"][unseen].min()) if unseen.any() else None
+
+
+def _below(log: Log, least: int, kept: Array, gone: set[int]) -> Log:
+    """A log up to a stamp, without some transactions; but with those kept, and whatever they had seen."""
+    doomed = (log.id_fields["hlc"].astype(np.int64) > least) & ~log.is_upkeep & ~kept
+    if doomed.any() and kept.any():
+        clocks, members = Clocks(log), Members(log)
+        for at in np.flatnonzero(kept & np.asarray(log.clock.is_valid())).tolist():
+            if doomed[:at].any():
+                doomed &= ~members.seen_by(clocks.of(at))
+    doomed |= _by(log, gone)
+    return _without(log, doomed) if doomed.any() else log
+
+
+def _by(log: Log, writers: set[int]) -> Array:
+    """Per version, whether it is of one of some transactions."""
+    found: Array = np.isin(log.id_fields["writer"].astype(np.uint64), np.array(sorted(writers), np.uint64))
+    return found
+
+
+def _without(log: Log, doomed: Array) -> Log:
+    """A log without some versions, and without whatever had seen one of them."""
+    clocks, dropped = Clocks(log), doomed.copy()
+    least: dict[int, int] = {}
+    for at in np.flatnonzero(doomed).tolist():
+        id = log.id_at(at)
+        least[id.writer] = min(id.seq, least.get(id.writer, id.seq))
+    observing = np.asarray(log.clock.is_valid()) & ~log.is_upkeep
+    observing[: int(np.argmax(doomed))] = False
+    for at in np.flatnonzero(observing & ~doomed).tolist():
+        clock = clocks.of(at)
+        dropped[at] = any(clock.saw(writer, seq) for writer, seq in least.items())
     return select(log, ~dropped)

@@ -21,10 +21,11 @@ from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.snapshot import versions_of
 from crdtcat.incarnations import MAIN
 from crdtcat.locks import ForkSafeLock
+from crdtcat.session import Session
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.commit import commit_merged
 from crdtcat.transaction.commit_cas import commit_cas
-from crdtcat.transaction.pinning import pin
+from crdtcat.transaction.pinning import Known, pin
 from crdtcat.transaction.reading import Read
 from crdtcat.transaction.table import StagedTable
 from crdtcat.writing.restamp import StagedVersion
@@ -68,8 +69,8 @@ class Transaction:
         self._start()
         self.status = "open"
         self.versions: dict[str, tuple[Version, ...]] = {}
-        for name in tables:
-            self.table(name)
+        with self._lock():
+            self._pin([(name, MAIN) for name in dict.fromkeys(tables)])
 
     def _start(self) -> None:
         self._lock = ForkSafeLock()
@@ -77,6 +78,8 @@ class Transaction:
         self._waiting: dict[Name, Kept] = {}
         options = self._catalog.options
         self._writer = Writer("", self._catalog.clock, options.max_clock_skew_seconds * 1000)
+        opened = [table._session for table in list(self._catalog._tables.values())]
+        self._begun = {session.folder: Known.of(session) for session in opened}
 
     @property
     def committed(self) -> bool:
@@ -99,29 +102,34 @@ class Transaction:
         self._check_open()
         with self._lock():
             if (name, branch) not in self._tables:
-                self._tables[name, branch] = StagedTable(self._pinned(name, branch))
+                self._pin([(name, branch)])
             return self._tables[name, branch]
 
-    def _pinned(self, name: str, branch: str) -> StagedSession:
+    def _pin(self, names: Sequence[Name]) -> None:
+        """Take in more tables, all of one moment."""
+        bases = [self._base(*name) for name in names]
+        for base in bases[1:]:
+            _require_one_mode(base, {bases[0].settings.mode})
+        fresh = [base for name, base in zip(names, bases, strict=True) if name not in self._waiting]
+        held = [(table._session.base, table._session.pinned) for table in self._all()]
+        found = dict(zip((base.folder for base in fresh), pin(fresh, held, self._begun), strict=True))
+        for name, base in zip(names, bases, strict=True):
+            kept = self._waiting.pop(name, None)
+            if kept is not None:
+                base.refresh()
+                found[base.folder] = versions_of(base.state.log, kept.snapshot, name[0])
+            session = StagedSession(base, found[base.folder], self._writer)
+            if kept is not None:
+                session.staged, session.inherited = list(kept.staged), kept.inherited
+                session.reads = list(kept.reads)
+            self._tables[name] = StagedTable(session)
+
+    def _base(self, name: str, branch: str) -> Session:
         base = self._catalog.table(name, branch)._session
-        modes = {table._session.settings.mode for table in self._all()} - {base.settings.mode}
-        if modes:
-            raise InvalidArgument(
-                f"table {name!r} is in {base.settings.mode} mode, and others of this transaction are not"
-            )
+        _require_one_mode(base, {table._session.settings.mode for table in self._all()})
         if self.isolation == "serializable" and base.settings.mode != "cas":
             raise InvalidArgument(f"table {name!r} is in merge mode: serializable is for tables in CAS mode")
-        kept = self._waiting.pop((name, branch), None)
-        if kept is None:
-            pinned = pin(base, {table._session.folder: table._session.pinned for table in self._all()})
-        else:
-            base.refresh()
-            pinned = versions_of(base.state.log, kept.snapshot, name)
-        session = StagedSession(base, pinned, self._writer)
-        if kept is not None:
-            session.staged, session.inherited = list(kept.staged), kept.inherited
-            session.reads = list(kept.reads)
-        return session
+        return base
 
     def _all(self) -> list[StagedTable]:
         return list(self._tables.values())
@@ -264,3 +272,10 @@ class Transaction:
             self.commit()
         else:
             self.abort()
+
+
+def _require_one_mode(base: Session, modes: set[str]) -> None:
+    if modes - {base.settings.mode}:
+        raise InvalidArgument(
+            f"table {base.table!r} is in {base.settings.mode} mode, and others of this transaction are not"
+        )

@@ -1,0 +1,160 @@
+"""One of two heads that are compared row by row: its rows by birth, and their values when asked for.
+
+Rows have identities, so both heads number them alike and what only one of them has is the difference of two
+sets of intervals. Only rows that are asked for are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from crdtcat.cached import cached_property
+from crdtcat.chunks.read import FooterCache
+from crdtcat.chunks.types import storage_type
+from crdtcat.format.sections import Array
+from crdtcat.head import Head
+from crdtcat.head.columns import Column
+from crdtcat.head.pieces import Pieces, split
+from crdtcat.intervals import RowSet
+from crdtcat.intervals.runs import Integers, Runs, expand
+from crdtcat.log.log import Log
+from crdtcat.scan.changed import ChangedEntries
+from crdtcat.scan.chunk_reader import ChunkReader
+from crdtcat.scan.plan import make_plan
+from crdtcat.scan.shown import retyped
+from crdtcat.store import Store
+
+
+class Side:
+    """One of two heads, with rows numbered by chunks of a log that holds both.
+
+    Args:
+        head: the head.
+        log: holds the versions of both.
+        store: where rows are read from.
+        shown: the columns that are read, as either head has them.
+        verify: whether what is read is checked against its hash.
+    """
+
+    def __init__(self, head: Head, log: Log, store: Store, shown: Sequence[Column], *, verify: bool) -> None:
+        self.head = head
+        self._number = _numbers(head.log, log)
+        self._columns = _matching(head, shown)
+        plan = make_plan(head, None, None)
+        self._changed = ChangedEntries(plan, ChunkReader(plan, store, FooterCache(), verify=verify))
+        self._wanted = shown
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        pieces = self.head.rows.pieces
+        return pieces._replace(birth=self._number[pieces.birth])
+
+    @cached_property
+    def live(self) -> RowSet:
+        """Every row of the table."""
+        pieces, deleted = self._pieces, self.head.rows.deleted
+        return RowSet(pieces.birth, pieces.start, pieces.stop) - deleted.renumbered(self._number)
+
+    def rewritten(self, other: Side) -> RowSet:
+        """Rows in whose columns, those that are read, versions wrote which the other side has not."""
+        overlaid, log = self.head.rows.overlaid, self.head.log
+        there = other.head.log.find(log.ids)
+        unknown = there < 0
+        unknown[~unknown] = ~other.head.folded.standing[there[~unknown]]
+        mine = unknown[overlaid.version] if len(overlaid.version) else np.empty(0, bool)
+        chunks, which = np.unique(overlaid.chunk[mine], return_inverse=True)
+        mine[mine] = np.array([self._holds(chunk) for chunk in chunks.tolist()], bool)[which]
+        rows = RowSet(overlaid.birth[mine], overlaid.start[mine], overlaid.stop[mine])
+        return rows.renumbered(self._number)
+
+    def _holds(self, chunk: int) -> bool:
+        """Whether a chunk has values of a column that is read."""
+        log, columns = self.head.log, self.head.columns
+        schema, version = int(log.chunk_schema[chunk]), int(log.chunk_version[chunk])
+        return any(
+            columns.source(column, schema, version) is not None
+            for column in self._columns
+            if column is not None
+        )
+
+    def within(self, rows: RowSet, entries: Array) -> RowSet:
+        """Those of some rows that are read from some entries."""
+        chosen = self._pieces.take(np.isin(self._pieces.entry, entries))
+        return rows & RowSet(chosen.birth, chosen.start, chosen.stop)
+
+    def read(self, rows: RowSet) -> Iterator[tuple[pa.Table, tuple[Integers, Integers]]]:
+        """Some rows in row order, entry by entry: storage arrays, and each row's birth and offset there."""
+        parts, _ = split(self._pieces, Runs(rows.groups, rows.starts, rows.stops))
+        edges = np.flatnonzero(np.diff(parts.entry, prepend=-1))
+        ends = np.append(edges[1:], parts.size)[: len(edges)]
+        for first, last in zip(edges.tolist(), ends.tolist(), strict=True):
+            some = parts.take(np.arange(first, last))
+            owner, along = expand(some.stop - some.start)
+            births = some.birth[owner], some.start[owner] + along
+            yield self._taken(int(some.entry[0]), some.at[owner] + along), births
+
+    def read_at(self, birth: Integers, offset: Integers) -> pa.Table:
+        """Rows by birth, in the order given."""
+        pieces = self._pieces.take(np.lexsort((self._pieces.start, self._pieces.birth)))
+        starts = (pieces.birth << 32) | pieces.start
+        which = np.searchsorted(starts, (birth << 32) | offset, side="right") - 1
+        entry, at = pieces.entry[which], pieces.at[which] + offset - pieces.start[which]
+        parts, places = [], []
+        for one in np.unique(entry).tolist():
+            mine = np.flatnonzero(entry == one)
+            parts.append(self._taken(one, at[mine]))
+            places.append(mine)
+        order = np.argsort(np.concatenate(places))
+        return pa.concat_tables(parts).combine_chunks().take(pa.array(order))
+
+    def _taken(self, entry: int, offsets: Integers) -> pa.Table:
+        """Rows of one entry, as storage arrays of the columns of the feed."""
+        there = [column for column in self._columns if column is not None]
+        rows = self._changed.read(entry, there).take(pa.array(offsets))
+        arrays = [
+            pa.nulls(len(offsets), storage_type(wanted.type))
+            if column is None
+            else retyped(rows.column(column.name), column, wanted.type)
+            for column, wanted in zip(self._columns, self._wanted, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, names=[column.name for column in self._wanted])
+
+
+def _matching(head: Head, shown: Sequence[Column]) -> list[Column | None]:
+    """For each column of some head, the column of another that it was, by whatever name."""
+    return [
+        next((held for held in head.columns.all if held.instances & column.instances), None)
+        for column in shown
+    ]
+
+
+def _numbers(part: Log, whole: Log) -> Array:
+    """Per chunk of a log, its number in one that holds more; of a retried commit, the number of the first."""
+    version = part.chunk_version.astype(np.int64)
+    ordinal = np.arange(part.chunk_count) - part.chunk_start[version]
+    at = whole.find(part.ids)
+    number: Array = whole.chunk_start[at[version]] + ordinal
+    if part.key.null_count == len(part):
+        return number
+    first: dict[tuple[bytes, bytes, int], int] = {}
+    for copy in np.flatnonzero(np.asarray(whole.key.is_valid())).tolist():
+        for chunk in range(int(whole.chunk_start[copy]), int(whole.chunk_start[copy + 1])):
+            place = chunk - int(whole.chunk_start[copy])
+            first.setdefault((whole.key[copy].as_py(), whole.hash[chunk].tobytes(), place), chunk)
+    keyed = np.asarray(part.key.is_valid())[version]
+    for chunk in np.flatnonzero(keyed).tolist():
+        key = part.key[int(version[chunk])].as_py()
+        number[chunk] = first[key, part.hash[chunk].tobytes(), int(ordinal[chunk])]
+    return number
+
+
+def changed_rows(old: Side, new: Side) -> tuple[RowSet, RowSet, RowSet]:
+    """Rows that only the old side has, rows of both that were rewritten, rows that only the new one has.
+
+    No request. Some of the rewritten may have been given the values they had.
+    """
+    before, after = old.live, new.live
+    return before - after, (old.rewritten(new) | new.rewritten(old)) & before & after, after - before
