@@ -196,10 +196,10 @@ class Catalog(TendedCatalog):
                     self._tables[name]._session.chain.saw(Parent(), began)  # no claim can be older
                     return self._tables[name]
 
-    def transaction(self, tables: Sequence[str] = (), *, isolation: str = "snapshot") -> Transaction:
+    def transaction(self, tables: Sequence[str] = (), *, isolation: str | None = None) -> Transaction:
         """Changes to several tables that become visible together: use it in a `with` block. One PUT, and one
         more the first time a table takes part. Tables are pinned when first used, or now if named.
-        `isolation="serializable"`, in CAS mode: it fails, too, if others changed what it read."""
+        `isolation`: the catalog's; "serializable" (CAS mode): fails, too, if others changed what it read."""
         return Transaction(self, tables, isolation=isolation)
 
     @property

@@ -20,6 +20,7 @@ from crdtcat.log import Log, State, join
 from crdtcat.modes import ModeSwitched
 from crdtcat.protocol import claim_name
 from crdtcat.protocol.claimer import Parent, Verdict
+from crdtcat.reading import Asked
 from crdtcat.writing.writer import Slot
 
 
@@ -37,6 +38,7 @@ class LogChange:
         patchable: whether conflicts can be settled by making another change of it.
         decisions: what is known of transactions in the way.
         keys: the columns of the table's key.
+        asked: what was read for it, where its isolation is serializable.
     """
 
     folder: str
@@ -48,6 +50,7 @@ class LogChange:
     patchable: ClassVar[bool] = True
     decisions: dict[int, bool] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
+    asked: Asked | None = None
 
     @property
     def key(self) -> str | None:
@@ -88,10 +91,9 @@ class LogChange:
         if log.operation[index] in (TO_CAS, TO_MERGE):
             raise ModeSwitched
         theirs = write_set(log, index, self.keys)
-        found = (item for mine in self.writes for item in overlaps(mine, theirs))
-        return Verdict(
-            theirs.id, tuple(item for item in found if self.policy.answer(item) is not Answer.BOTH)
-        )
+        met = (item for mine in self.writes for item in overlaps(mine, theirs))
+        found = tuple(item for item in met if self.policy.answer(item) is not Answer.BOTH)
+        return Verdict(theirs.id, found + (self.asked.judged(log, index) if self.asked else ()))
 
 
 def judged(change: LogChange, number: int, data: bytes) -> Verdict:

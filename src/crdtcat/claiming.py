@@ -17,25 +17,26 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crdtcat.changes import LogChange
 from crdtcat.clock import VersionId
-from crdtcat.cold_claims import newest, newest_by_hint, taken_numbers
+from crdtcat.cold_claims import begin, newest, taken_numbers
 from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import answers, elapsed_clock, run
 from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreUnavailable
-from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP
+from crdtcat.format.version import TO_CAS, TO_MERGE
 from crdtcat.log import Log
 from crdtcat.modes import ModeSwitched, knows_switch
 from crdtcat.options import Options
 from crdtcat.protocol import Outcome, Publish, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
+from crdtcat.reading import Note, asked_of, claimed_above
 from crdtcat.resolving import resolved
 from crdtcat.sides import Sides
 from crdtcat.writing.writer import Slot, advice
@@ -45,34 +46,18 @@ if TYPE_CHECKING:
     from crdtcat.session import Session
 
 
-@dataclass
-class Chain:
-    """What a handle knows of a log's claims.
-
-    Attributes:
-        parent: the newest claim it knows; `None`: it knows nothing yet.
-        known_at: when that was known to be the newest, by `elapsed_clock`.
-        crowded: whether the last commit had to pass others: then the next one looks before it tries.
-    """
-
-    parent: Parent | None = None
-    known_at: float = 0.0
-    crowded: bool = False
-
-    def saw(self, parent: Parent, known_at: float) -> None:
-        """A listing or a creation begun at `known_at` showed that `parent` was the newest."""
-        if self.parent is None or parent.number >= self.parent.number:
-            self.parent, self.known_at = parent, known_at
-
-
 def commit_claim(
     session: Session,
     body: Mapping[str, Any],
     puts: Sequence[Put],
     seen: Head | None,
+    *,
     policy: Policy | None = None,
+    notes: Sequence[Note] = (),
 ) -> tuple[VersionId, int, int]:
     """Commit a version under the next number. Its id, its number, how often it was rebased.
+
+    `notes`: what was read for it, where that counts; no commit since may have changed any of it.
 
     Raises:
         CommitConflict: another commit touched the same, and the policy says to fail; nothing was committed.
@@ -86,13 +71,18 @@ def commit_claim(
             f"{session.folder}: the rows could not be stored; nothing is visible, try again"
         )
     with session.writer.reserved(session.store) as slot:
-        parent, known_at = _begin(session, seen)
+        log = seen.log if seen is not None else session.state.log if notes else None
+        parent, known_at = begin(session, log)
         beyond = {} if seen is None else _beyond(seen, parent)
-        policy = policy or Policy.of(session.options.on_conflict)
+        asked = asked_of(session, log, notes) if log is not None else None
         change, work = (
-            LogChange(session.folder, body, beyond, slot, policy, keys=session.settings.key),
+            LogChange(
+                session.folder, body, beyond, slot, policy or Policy.of(session.options.on_conflict),
+                keys=session.settings.key, asked=asked,
+            ),
             Committing(session, slot, seen),
-        )
+        )  # fmt: skip
+        work.require_unchanged(change, notes, log)
         if seen is not None and not knows_switch(session.state.log, seen.log):
             change, parent, known_at = work.from_merge_mode(change, seen)
         return work.run(change, parent, known_at)
@@ -145,6 +135,15 @@ class Committing:
         standing = self.session.head(refresh=False).folded.standing  # its own first try may be void there
         since = standing & (seen.log.find(log.ids) < 0) & ~np.isin(log.operation, (TO_CAS, TO_MERGE))
         return self._judged(change, np.flatnonzero(since).tolist()), newest(log), began
+
+    def require_unchanged(self, change: LogChange, notes: Sequence[Note], log: Log | None) -> None:
+        """Hold what was read some time ago against the claims that this commit has seen since."""
+        if log is None or change.asked is None or not notes:
+            return
+        oldest = min((seen for _, seen in notes), key=lambda seen: seen.number)
+        for index in np.flatnonzero(claimed_above(log, oldest)).tolist():
+            if found := change.asked.judged(log, index):
+                self._settled(change, found)
 
     def _stands(self, step: Claimer[LogChange]) -> bool:
         """Whether a claim that took long is the one the log has: its number may have been used before.
@@ -237,10 +236,7 @@ class Committing:
 
     def _caught_up(self, change: LogChange, parent: Parent) -> LogChange:
         """Judge every claim above `parent` that the log has."""
-        log = self.session.state.log
-        above = (log.operation != UPKEEP) & ((log.number > 0) | np.asarray(log.transaction.is_valid()))
-        if parent.id is not None:
-            above &= log.ids > np.array([parent.id.to_bytes()], log.ids.dtype)[0]
+        above = claimed_above(self.session.state.log, parent)
         return self._judged(change, np.flatnonzero(above).tolist())
 
     def _judged(self, change: LogChange, indexes: Sequence[int]) -> LogChange:
@@ -261,26 +257,6 @@ def pause_seconds(tries: int, options: Options) -> float:
 def _id_of(log: Log, number: int) -> VersionId | None:
     at = np.flatnonzero(log.number == number)
     return log.id_at(int(at[0])) if len(at) else None
-
-
-def _begin(session: Session, seen: Head | None) -> tuple[Parent, float]:
-    """The claim to follow. For a change made from a head, that head's newest; else the newest known."""
-    chain = session.chain
-    if seen is not None:
-        parent = newest(seen.log)
-        return parent, chain.known_at if chain.parent == parent else -np.inf
-    if chain.parent is None:
-        began = elapsed_clock()
-        found = newest_by_hint(session)
-        if found is None or found.id is None:
-            session.refresh()
-            if session.settings.mode != "cas":
-                raise ModeSwitched
-        else:
-            session.clock.observe(found.id.hlc)
-            chain.saw(found, began)
-    assert chain.parent is not None
-    return chain.parent, chain.known_at
 
 
 def _beyond(seen: Head, parent: Parent) -> dict[int, int]:

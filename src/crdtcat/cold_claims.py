@@ -7,23 +7,70 @@ one's id. A hint that leads nowhere is passed over: it is advice, never proof, a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crdtcat.clock import VersionId
+from crdtcat.drive import elapsed_clock
 from crdtcat.errors import DataError
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.version import TO_MERGE, UPKEEP, decode_version
 from crdtcat.log import Log
 from crdtcat.log.modes import mode_of
+from crdtcat.modes import ModeSwitched
 from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
 from crdtcat.protocol.claimer import Parent
 from crdtcat.protocol.names import hint_name
 
 if TYPE_CHECKING:
     from crdtcat.session import Session
+
+
+@dataclass
+class Chain:
+    """What a handle knows of a log's claims.
+
+    Attributes:
+        parent: the newest claim it knows; `None`: it knows nothing yet.
+        known_at: when that was known to be the newest, by `elapsed_clock`.
+        crowded: whether the last commit had to pass others: then the next one looks before it tries.
+    """
+
+    parent: Parent | None = None
+    known_at: float = 0.0
+    crowded: bool = False
+
+    def saw(self, parent: Parent, known_at: float) -> None:
+        """A listing or a creation begun at `known_at` showed that `parent` was the newest."""
+        if self.parent is None or parent.number >= self.parent.number:
+            self.parent, self.known_at = parent, known_at
+
+
+def begin(session: Session, seen: Log | None) -> tuple[Parent, float]:
+    """The claim to follow, and since when it is known to be the newest.
+
+    For what rests on something that was read, its newest; else the newest known. Cold, as `newest_by_hint`.
+    Raises `ModeSwitched`: the table is in merge mode.
+    """
+    chain = session.chain
+    if seen is not None:
+        parent = newest(seen)
+        return parent, chain.known_at if chain.parent == parent else -np.inf
+    if chain.parent is None:
+        began = elapsed_clock()
+        found = newest_by_hint(session)
+        if found is None or found.id is None:
+            session.refresh()
+            if session.settings.mode != "cas":
+                raise ModeSwitched
+        else:
+            session.clock.observe(found.id.hlc)
+            chain.saw(found, began)
+    assert chain.parent is not None
+    return chain.parent, chain.known_at
 
 
 def newest(log: Log) -> Parent:

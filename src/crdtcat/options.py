@@ -49,6 +49,9 @@ class Options(BaseModel):
         jitter: whether it waits a random part of that, so that writers do not meet again.
         lease_seconds: CAS mode: how long a commit waits for a transaction that is in its way and not decided,
             before it decides that it is aborted.
+        isolation: CAS mode: "snapshot": a commit fails if another touched the same. "serializable": also if
+            another changed what was read for it, by the same thread through the same handle since its last
+            commit, or in the same transaction.
         on_conflict: CAS mode: "fail", "ours", "theirs", a function that is given both sides, or a map from
             kinds of conflict to these.
     """
@@ -76,6 +79,7 @@ class Options(BaseModel):
     max_delay: float = Field(default=MAX_DELAY_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
     jitter: bool = True
     lease_seconds: float = Field(default=LEASE_SECONDS, ge=0, le=SECONDS_MAX, allow_inf_nan=False)
+    isolation: Literal["snapshot", "serializable"] = "snapshot"
     on_conflict: Any = None
 
     @model_validator(mode="after")

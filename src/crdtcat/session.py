@@ -11,19 +11,17 @@ Reads are monotonic: a refresh only ever adds versions. A handle reads its own w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.claiming import Chain, commit_claim
+from crdtcat.claimed import commit_claimed
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.cold_claims import newest
-from crdtcat.conflicts.resolve import Policy
+from crdtcat.cold_claims import Chain, newest
 from crdtcat.drive import elapsed_clock, run
-from crdtcat.errors import CommitConflict, Corrupt, NotFound
+from crdtcat.errors import Corrupt, NotFound
 from crdtcat.format.refs import deleted_name
 from crdtcat.format.settings import Settings, dropped_name, log_folder
 from crdtcat.head import Head, Snapshot, Version
@@ -37,6 +35,7 @@ from crdtcat.merkle import Tree
 from crdtcat.modes import ModeSwitched, is_switching, with_mode_of
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
+from crdtcat.reading import Notes, Read, require_no_more_than_snapshot
 from crdtcat.store import Store
 from crdtcat.switching import require_merged
 from crdtcat.writing.copies import new_origin, shared_writer
@@ -106,7 +105,7 @@ class Session:
         self._head: Head | None = None
         self._tree: Tree | None = None
         self.summaries: dict[str, Summary] = {}
-        self.chain = Chain()
+        self.chain, self.notes = Chain(), Notes()
         self.listed_at, self.switching = -np.inf, False
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
@@ -122,6 +121,7 @@ class Session:
             "last_fit",
             "summaries",
             "chain",
+            "notes",
             "listed_at",
             "switching",
         )
@@ -234,6 +234,11 @@ class Session:
                 self.known = known_from_head(self._head.columns) or self.known
             return self._head
 
+    def looked(self, head: Head, read: Read) -> None:
+        """Remember what was read, if that counts. No request."""
+        if self.options.isolation == "serializable":
+            self.notes.add(read, newest(head.log))
+
     def commit(
         self,
         operation: str,
@@ -256,27 +261,14 @@ class Session:
         while True:
             try:
                 if self.settings.mode == "cas" and writer is None:
-                    return self._commit_claimed(operation, whole, puts, seen)
+                    return commit_claimed(self, operation, whole, puts, seen)
+                if writer is None:
+                    require_no_more_than_snapshot(self)
                 id = self._commit_merged(whole, puts, seen, writer)
                 return version_of(id, operation, whole, self._state.log)
             except ModeSwitched:  # met before anything was committed, and after the rows were stored
                 puts = ()
                 self.refresh()
-
-    def _commit_claimed(
-        self,
-        operation: str,
-        whole: Mapping[str, Any],
-        puts: Sequence[Put],
-        seen: Head | None,
-        policy: Policy | None = None,
-    ) -> Version:
-        try:
-            id, number, rebases = commit_claim(self, whole, puts, seen, policy)
-        except CommitConflict as error:
-            error.again = lambda answers: self._commit_claimed(operation, whole, (), seen, Policy.of(answers))
-            raise
-        return replace(version_of(id, operation, whole, self._state.log), number=number, rebases=rebases)
 
     def _commit_merged(
         self, whole: Mapping[str, Any], puts: Sequence[Put], seen: Head | None, writer: Writer | None

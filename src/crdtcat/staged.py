@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from crdtcat.clock import VersionId
 from crdtcat.drive import run
 from crdtcat.errors import InvalidArgument, StoreUnavailable
 from crdtcat.format.version import decode_version, encode_version
@@ -19,6 +20,7 @@ from crdtcat.locks import ForkSafeLock
 from crdtcat.log import Log, State, join
 from crdtcat.log.build import LogBuilder
 from crdtcat.protocol import Outcome, Publish, Put, Reader
+from crdtcat.reading import Asked, Read
 from crdtcat.session import Session
 from crdtcat.writing.fit import known_from_head
 from crdtcat.writing.restamp import StagedVersion
@@ -33,15 +35,16 @@ class StagedSession(Session):
         base: the handle's own session.
         pinned: the versions it reads.
         writer: the transaction's.
+        isolation: the transaction's.
     """
 
-    def __init__(self, base: Session, pinned: Log, writer: Writer) -> None:
+    def __init__(self, base: Session, pinned: Log, writer: Writer, isolation: str) -> None:
         super().__init__(
             base.store,
             base.table,
             branch=base.branch,
             settings=base.settings,
-            options=base.options.model_copy(update={"upkeep": False}),
+            options=base.options.model_copy(update={"upkeep": False, "isolation": isolation}),
             clock=base.clock,
             origin=base.origin,
             life=base.life,
@@ -49,7 +52,7 @@ class StagedSession(Session):
         self.base, self.pinned = base, pinned
         self.staged: list[StagedVersion] = []
         self.inherited = 0
-        self.reads: list[Any] = []
+        self.reads: list[tuple[Read, tuple[StagedVersion, ...]]] = []
         self._writer = writer
         self._staging = ForkSafeLock()
         self._shown: tuple[int, Head] | None = None
@@ -66,6 +69,23 @@ class StagedSession(Session):
                 self.known = known_from_head(head.columns) or self.known
                 self._shown = len(self.staged), head
             return self._shown[1]
+
+    def looked(self, head: Head, read: Read) -> None:  # noqa: ARG002 (it is of what is staged now)
+        """Remember what was read, and what was staged by then, if that counts. No request."""
+        if self.options.isolation == "serializable":
+            with self._staging():
+                self.reads.append((read, tuple(self.staged)))
+
+    @property
+    def asked(self) -> Asked:
+        """What was read, each of what was pinned with what was staged by then."""
+        groups: dict[tuple[VersionId, ...], tuple[tuple[StagedVersion, ...], dict[Any, Read]]] = {}
+        for read, staged in self.reads:
+            known = groups.setdefault(tuple(item.id for item in staged), (staged, {}))
+            known[1][read.name] = read
+        return Asked(
+            self, ((self.log_with(staged), list(reads.values())) for staged, reads in groups.values())
+        )
 
     def log_with(self, staged: Sequence[StagedVersion]) -> Log:
         """The pinned snapshot's log with some versions."""

@@ -19,14 +19,17 @@ import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import to_storage
+from crdtcat.conflicts.write_set import Numbering, Tag
 from crdtcat.errors import UserError
 from crdtcat.format.ops import ColumnId
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.head.columns import Column
+from crdtcat.head.naming import row_ids
 from crdtcat.intervals import RowSet
 from crdtcat.log.log import Log
 from crdtcat.scan.changes import differs
+from crdtcat.scan.located import rows_between
 from crdtcat.scan.masks import mask
 from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.plan import Plan, make_plan
@@ -82,6 +85,22 @@ def answer_changed(
     )
 
 
+def rows_moved(before: Head, after: Head, start: int, stop: int) -> bool:
+    """Whether the rows with some numbers are other rows on `after` than on `before`. No request."""
+    short = [head.row_count < stop for head in (before, after)]
+    if any(short):
+        return not all(short)
+    first, second = (_named(head, start, stop) for head in (before, after))
+    return first != second
+
+
+def _named(head: Head, start: int, stop: int) -> list[tuple[Tag, int, int]]:
+    """Rows by number, as runs of row ids."""
+    ids, numbers = row_ids(head, *rows_between(head, start, stop)), Numbering()
+    tags = [numbers.tags[at] for at in numbers.groups(ids).tolist()]
+    return list(zip(tags, ids.start.tolist(), ids.stop.tolist(), strict=True))
+
+
 def _planned(head: Head, columns: Sequence[str] | None, filter: Any) -> Plan:
     """As asked. Without columns, those that the filter looks at are all that counts."""
     plan = make_plan(head, list(columns) if columns else None, filter)
@@ -105,9 +124,7 @@ class _Compared:
 
     def __init__(self, first: Plan, second: Plan, store: Store, *, verify: bool) -> None:
         self._plans, log = (first, second), second.head.log
-        self._sides = tuple(
-            Side(plan.head, log, store, second.needed, verify=verify) for plan in self._plans
-        )
+        self._sides = tuple(Side(plan.head, log, store, second.needed, verify=verify) for plan in self._plans)
 
     def differ(self) -> bool:
         """Whether they give different rows."""

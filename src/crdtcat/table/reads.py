@@ -12,6 +12,7 @@ from crdtcat.handle import Handle
 from crdtcat.head import Chunk, Conflict, Diff, Head, History, diff_heads, prove_chunk
 from crdtcat.log import empty_log
 from crdtcat.merkle import Proof
+from crdtcat.reading import EVERYTHING, Read
 from crdtcat.scan import Scan
 from crdtcat.scan.changes import Changes
 from crdtcat.scan.execute import Execution
@@ -46,14 +47,18 @@ class Reads(Handle):
         Raises:
             InvalidArgument, InvalidFilter, NotFound, Expired: as named.
         """
-        return Scan(
-            travel.head_at(self._session, at),
+        head = travel.head_at(self._session, at)
+        scan = Scan(
+            head,
             self._session.store,
             columns=columns,
             filter=filter,
             verify=self._session.options.verify if verify is None else verify,
             footers=self._footers,
         )
+        if at is None:
+            self._session.looked(head, Read(None if columns is None else tuple(columns), filter))
+        return scan
 
     def read(
         self, columns: Sequence[str] | None = None, filter: Any = None, *, at: At | None = None
@@ -67,9 +72,16 @@ class Reads(Handle):
         Requests: one LIST page per 1,000 files of the log (and of `transactions/`, if the table took part in
         one), one GET per new file that no bundle covers. Raises `NoSnapshots` where there is no commit yet.
         """
-        head = travel.head_at(self._session, at)
+        head = self._all_of(at)
         if not len(head.log):
             raise NoSnapshots(f"table {self.name!r} has no commit yet")
+        return head
+
+    def _all_of(self, at: At | None) -> Head:
+        """A head; what is read of the present counts as everything, what is read of the past as nothing."""
+        head = travel.head_at(self._session, at)
+        if at is None:
+            self._session.looked(head, EVERYTHING)
         return head
 
     @property
@@ -130,7 +142,7 @@ class Reads(Handle):
                 nor repeated.
             until: where to end; now by default.
         """
-        new, old = travel.head_at(self._session, until), self._before(since)
+        new, old = self._all_of(until), self._before(since)
         if self.key:
             return KeyedChanges(old, new, self._all_rows)
         whole = self._session.head(refresh=False).log
@@ -156,7 +168,7 @@ class Reads(Handle):
         Row by row, with values: `changes`. Requests: what `head` makes for each; no data is read. Time: both
         heads, then O(changes * log chunks).
         """
-        return diff_heads(self._before(a), travel.head_at(self._session, b))
+        return diff_heads(self._before(a), self._all_of(b))
 
     def proof(self, chunk: Chunk | int | str, at: At | None = None) -> Proof:
         """A proof that a chunk (one of `head.chunks`, its number or its hash) is in the table.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -21,20 +21,19 @@ from crdtcat.changes import LogChange
 from crdtcat.claiming import Committing
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import newest
-from crdtcat.conflicts import Kind, Overlap, WriteSet, write_set
+from crdtcat.conflicts import WriteSet, write_set
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide
-from crdtcat.errors import CommitContended, CommitUnknown, StoreError, StoreUnavailable
+from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreError, StoreUnavailable
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
 from crdtcat.head import Head, Version
-from crdtcat.log import Log, select
+from crdtcat.log import Log
 from crdtcat.log.build import LogBuilder
-from crdtcat.log.join import join_all
 from crdtcat.modes import ModeSwitched
-from crdtcat.protocol.claimer import Parent, Verdict
+from crdtcat.protocol.claimer import Parent
+from crdtcat.reading import claimed_above
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.commit import committed_versions, switched_meanwhile
-from crdtcat.transaction.reading import Read, changed
 from crdtcat.writing.restamp import StagedVersion, restamped
 from crdtcat.writing.writer import Slot, Writer, check_clock
 
@@ -46,16 +45,10 @@ class TransactionChange(LogChange):
     Attributes:
         staged: the versions.
         folders: all logs it changes.
-        reads: what it read, where its isolation is serializable.
-        session: the table inside the transaction.
-        after: the versions judged so far.
     """
 
     staged: tuple[StagedVersion, ...] = ()
     folders: tuple[str, ...] = ()
-    reads: tuple[Read, ...] = ()
-    session: StagedSession | None = None
-    after: list[Log] = field(default_factory=list)
 
     stands: ClassVar[bool] = False  # not before it is decided
     patchable: ClassVar[bool] = False  # it fails as a whole
@@ -84,19 +77,6 @@ class TransactionChange(LogChange):
                 "t": {self.folder: [part.data for part in made]},
             }
         )
-
-    def judged_in(self, log: Log, index: int) -> Verdict:
-        """What a version means for it: whether they wrote the same, or it changed what this one read."""
-        found = super().judged_in(log, index)
-        if not self.reads or self.session is None:
-            return found
-        self.after.append(select(log, np.arange(len(log)) == index))
-        pinned = self.session.pinned
-        words = changed(self.session, self.reads, pinned, join_all([pinned, *self.after]))
-        if not words:
-            return found
-        overlap = Overlap(Kind.READ_WRITE, found.id, int(log.number[index]), keys=words)
-        return found._replace(conflicts=(*found.conflicts, overlap))
 
     @cached_property
     def writes(self) -> tuple[WriteSet, ...]:
@@ -134,8 +114,8 @@ def commit_cas(sessions: Sequence[StagedSession], *, serializable: bool) -> list
             session.base.require_not_dropped()
             change = TransactionChange(
                 session.folder, {}, {}, slot, Policy.of(options.on_conflict), keys=session.settings.key,
-                staged=tuple(session.staged), folders=folders, session=session,
-                reads=tuple(session.reads) if serializable else (),
+                staged=tuple(session.staged), folders=folders,
+                asked=session.asked if serializable else None,
             )  # fmt: skip
             parent, chain = newest(session.pinned), session.base.chain
             known_at = chain.known_at if chain.parent == parent else -np.inf
@@ -151,6 +131,25 @@ def commit_cas(sessions: Sequence[StagedSession], *, serializable: bool) -> list
         raise
     _decide(sessions, slot.writer)
     return [_versions(session, done[session.folder]) for session in sessions]
+
+
+def require_unchanged(sessions: Sequence[StagedSession]) -> None:
+    """Whether what was read of several tables was so at one moment: none of it changed until all was read.
+
+    For serializable transactions that change nothing. A refresh of each table. Raises `CommitConflict`.
+    """
+    for session in sessions:
+        session.base.refresh()
+        log, asked = session.base.state.log, session.asked
+        for index in np.flatnonzero(claimed_above(log, newest(session.pinned))).tolist():
+            found = asked.judged(log, index)
+            if found:
+                listed = "\n  ".join(map(str, found))
+                raise CommitConflict(
+                    f"table {session.table!r}: another commit changed what this transaction had read there "
+                    f"while it read other tables; it changes nothing: repeat it\n  {listed}",
+                    conflicts=found,
+                )
 
 
 def _decide(sessions: Sequence[StagedSession], writer: int) -> None:

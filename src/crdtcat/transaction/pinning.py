@@ -1,4 +1,4 @@
-"""One snapshot of several tables: every transaction is in all of them or in none, and nothing without its cause.
+"""One snapshot of several tables: transactions are in all of them or in none, no commit is without its cause.
 
 Tables are read one after the other, and others commit in between. If what is pinned has a transaction, the
 next table is listed until it has it too: its file was there before. If the next table has one that what is
@@ -61,9 +61,7 @@ NOTHING = Known(empty_log(), None, 0)
 Pinned = tuple[Session, Log]
 
 
-def pin(
-    sessions: Sequence[Session], pinned: Sequence[Pinned], begun: Mapping[str, Known]
-) -> list[Log]:
+def pin(sessions: Sequence[Session], pinned: Sequence[Pinned], begun: Mapping[str, Known]) -> list[Log]:
     """The versions of more tables, as of the same moment as those that are pinned.
 
     Costs a refresh of each, one more for each time that a transaction was stored in between, and one of every
@@ -101,7 +99,9 @@ def _cut(logs: Sequence[Log], fixed: int, known: Sequence[Array], due: set[int],
             for log, members in zip(logs[fixed:], known, strict=True)
         ]
         here = [transactions_in(log).keys() for log in (*logs[:fixed], *cut)]
-        torn = set().union(*(transactions_in(log).keys() - left for log, left in zip(logs, here, strict=True)))
+        torn = set().union(
+            *(transactions_in(log).keys() - left for log, left in zip(logs, here, strict=True))
+        )
         torn = {writer for writer in torn if any(writer in left for left in here)}
         if not torn:
             return cut

@@ -21,12 +21,12 @@ from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.snapshot import versions_of
 from crdtcat.incarnations import MAIN
 from crdtcat.locks import ForkSafeLock
+from crdtcat.reading import Read
 from crdtcat.session import Session
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.commit import commit_merged
-from crdtcat.transaction.commit_cas import commit_cas
+from crdtcat.transaction.commit_cas import commit_cas, require_unchanged
 from crdtcat.transaction.pinning import Known, pin
-from crdtcat.transaction.reading import Read
 from crdtcat.transaction.table import StagedTable
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.staged import require_in_time
@@ -46,7 +46,7 @@ class Kept(NamedTuple):
     snapshot: Snapshot
     staged: list[StagedVersion]
     inherited: int
-    reads: list[Read]
+    reads: list[tuple[Read, tuple[StagedVersion, ...]]]
 
 
 class Transaction:
@@ -61,7 +61,8 @@ class Transaction:
         versions: once committed, what was committed to each table, in order.
     """
 
-    def __init__(self, catalog: Catalog, tables: Sequence[str] = (), *, isolation: str = "snapshot") -> None:
+    def __init__(self, catalog: Catalog, tables: Sequence[str] = (), *, isolation: str | None = None) -> None:
+        isolation = catalog.options.isolation if isolation is None else isolation
         if isolation not in ISOLATIONS:
             raise InvalidArgument(f"isolation={isolation!r}: choose from {', '.join(map(repr, ISOLATIONS))}")
         self._catalog, self.isolation = catalog, isolation
@@ -118,7 +119,7 @@ class Transaction:
             if kept is not None:
                 base.refresh()
                 found[base.folder] = versions_of(base.state.log, kept.snapshot, name[0])
-            session = StagedSession(base, found[base.folder], self._writer)
+            session = StagedSession(base, found[base.folder], self._writer, self.isolation)
             if kept is not None:
                 session.staged, session.inherited = list(kept.staged), kept.inherited
                 session.reads = list(kept.reads)
@@ -181,7 +182,7 @@ class Transaction:
         forked._writer = Writer("", self._catalog.clock, 0)
         for name, table in self._tables.items():
             session = table._session
-            copy = StagedSession(session.base, session.pinned, forked._writer)
+            copy = StagedSession(session.base, session.pinned, forked._writer, self.isolation)
             copy.staged = list(session.staged)
             copy.inherited = len(copy.staged)
             forked._tables[name] = StagedTable(copy)
@@ -226,7 +227,8 @@ class Transaction:
     # Its end.
 
     def commit(self) -> dict[str, tuple[Version, ...]]:
-        """Make everything visible, at once. Nothing staged: no request, and nothing is committed.
+        """Make everything visible, at once. Nothing staged: no request, and nothing is committed; where it is
+        serializable and read several tables, one refresh of each.
 
         Raises:
             StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible; commit again, or abort.
@@ -237,9 +239,12 @@ class Transaction:
             raise InvalidArgument(f"this transaction is {self.status}: begin another")
         strict = self.isolation == "serializable"
         sessions = [table._session for table in self._all()]
-        if not any(session.staged for session in sessions):
-            sessions = []  # it read one snapshot, and that is all
+        staged = any(session.staged for session in sessions)
         sessions = [item for item in sessions if item.staged or (strict and item.reads)]
+        if not staged:
+            if len(sessions) > 1:
+                require_unchanged(sessions)
+            sessions = []  # it read one snapshot, and that is all
         if sessions:
             require_in_time(self._since_ms)
             cas = sessions[0].settings.mode == "cas"

@@ -21,6 +21,7 @@ from crdtcat.format.row_ops import RowOps
 from crdtcat.head import Head, Version
 from crdtcat.head.naming import row_ids
 from crdtcat.intervals.runs import Integers
+from crdtcat.reading import Read
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.located import all_rows_of, located, rows_between
 from crdtcat.scan.plan import Plan, make_plan
@@ -44,6 +45,7 @@ def delete(
     check_commit(metadata, key)
     head = session.head()
     plan = make_plan(head, None, where)
+    session.looked(head, Read((), where))
     certain = plan.chunks[plan.whole]
     whole = certain[head.rows.untouched(certain)]
     rest = np.setdiff1d(certain, whole, assume_unique=True)
@@ -66,6 +68,7 @@ def update(
     head = session.head()
     new = given_values(values, head.schema)
     plan = make_plan(head, new.needs, where)
+    session.looked(head, Read(new.looks_at, where))
     found: list[Found] = []
     tables: list[pa.Table] = []
     execution = _execution(session, plan)
@@ -99,6 +102,7 @@ def update_rows(
             f"rows {start} to {stop}: table {session.table!r} has rows 0 to {head.row_count}; "
             "pass 0 <= start <= stop <= row_count"
         )
+    session.looked(head, Read(numbers=(start, stop)))
     changed = Incoming.of(data).reader(session.known).read_all()
     if changed.num_rows != stop - start:
         raise InvalidArgument(f"{changed.num_rows:,} rows of new values for {stop - start:,} rows")

@@ -24,6 +24,7 @@ from crdtcat.format.sections import Array
 from crdtcat.format.version import pack, unpack
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.naming import row_ids, tags_of
+from crdtcat.reading import Read
 from crdtcat.scan.located import all_rows_of
 from crdtcat.session import Session
 from crdtcat.verbs.scope import partition_scope
@@ -100,6 +101,7 @@ def overwrite(
     else:
         rows = conform(reader.read_all(), plan.schema)
         selected = partition_scope(session.settings, head, where, rows)
+        session.looked(head, Read((), where))
         stager.add(rows)
         body = stager.finish()
         scope = selected.scope | frozenset(stager.staged.partitions)

@@ -17,6 +17,7 @@ from crdtcat.chunks.types import from_storage, storage_type
 from crdtcat.errors import InvalidArgument, SchemaMismatch
 from crdtcat.format.kinds import GONE
 from crdtcat.head import Head, Version
+from crdtcat.reading import Read
 from crdtcat.scan import Scan
 from crdtcat.session import Session
 from crdtcat.verbs.rows import append, check_commit, new_stager
@@ -71,6 +72,7 @@ def delete_where(
     head = session.head()
     names = list(session.settings.key)
     scan = _scan(session, head, names, where)
+    session.looked(head, Read((), where))
     plan = fit(scan.schema, _known(session), evolve=False)
     return _delete(session, plan, scan.tables(), metadata=metadata, key=key, seen=head)
 
@@ -97,6 +99,7 @@ def update_where(
         raise InvalidArgument(f"{fixed[0]!r} is in the key of {session.table!r}, and a key is not updated")
     read = None if new.needs is None else list(dict.fromkeys((*names, *new.needs)))
     found = list(_scan(session, head, read, where).tables())
+    session.looked(head, Read(new.looks_at, where))
     keys = [table.select(names) for table in found]
     changed = new.gathered([new.computed(table) for table in found], sum(table.num_rows for table in found))
     for name in reversed(names):

@@ -33,6 +33,11 @@ class NewValues:
     schema: pa.Schema
     needs: list[str] | None
 
+    @property
+    def looks_at(self) -> tuple[str, ...] | None:
+        """The columns that the values depend on; `None`: perhaps all."""
+        return None if self.needs is None else ()
+
     def computed(self, rows: pa.Table) -> pa.Table:
         """The new values of some rows. Raises `InvalidArgument` where one cannot be worked out."""
         if self.table is not None:

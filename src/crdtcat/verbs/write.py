@@ -27,6 +27,7 @@ from crdtcat.head import Head, Version
 from crdtcat.head.naming import row_ids
 from crdtcat.intervals.runs import Integers
 from crdtcat.protocol import Put
+from crdtcat.reading import EVERYTHING
 from crdtcat.session import Session
 from crdtcat.verbs.become import Becoming, becoming
 from crdtcat.verbs.rows import check_commit, learn, new_stager, removals
@@ -52,6 +53,7 @@ def write(
     """Make the table equal `data`. A refresh, a read of chunks that differ, then 1 to 3 PUTs."""
     check_commit(metadata, key)
     head = session.head()
+    session.looked(head, EVERYTHING)
     rows = Incoming.of(data).reader(session.known).read_all()
     become = becoming(head, rows, session.known)
     new = NewSide(rows, become.fit, session.options, parse_partitioning(session.settings.partition_by))

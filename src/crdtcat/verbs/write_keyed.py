@@ -23,6 +23,7 @@ from crdtcat.format.ops import Ops
 from crdtcat.head import Head, Version
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.protocol import Put
+from crdtcat.reading import EVERYTHING
 from crdtcat.scan import Scan
 from crdtcat.scan.shown import retyped
 from crdtcat.session import Session
@@ -40,6 +41,7 @@ def write_keyed(
     """Make a keyed table equal `data`. A refresh, a read of the table, then 1 to 3 PUTs. Memory: both."""
     check_commit(metadata, key)
     head = session.head()
+    session.looked(head, EVERYTHING)
     rows = Incoming.of(data).reader(session.known).read_all()
     names = list(session.settings.key)
     missing = [name for name in names if name not in rows.column_names]

@@ -1,0 +1,45 @@
+"""A commit in CAS mode as its author has it: the version with its number, or the error to try again with.
+
+What was read for the commit is forgotten with it, and with a conflict: whoever repeats it reads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from crdtcat.claiming import commit_claim
+from crdtcat.conflicts.resolve import Policy
+from crdtcat.errors import CommitConflict
+from crdtcat.protocol import Put
+from crdtcat.reading import Note
+from crdtcat.writing.version_keys import version_of
+
+if TYPE_CHECKING:
+    from crdtcat.head import Head, Version
+    from crdtcat.session import Session
+
+
+def commit_claimed(
+    session: Session,
+    operation: str,
+    whole: Mapping[str, Any],
+    puts: Sequence[Put],
+    seen: Head | None,
+    *,
+    policy: Policy | None = None,
+    notes: Sequence[Note] | None = None,
+) -> Version:
+    """Commit a version under the next number. Raises as `crdtcat.claiming.commit_claim` does."""
+    notes = session.notes.all() if notes is None else notes
+    try:
+        id, number, rebases = commit_claim(session, whole, puts, seen, policy=policy, notes=notes)
+    except CommitConflict as error:
+        error.again = lambda answers: commit_claimed(
+            session, operation, whole, (), seen, policy=Policy.of(answers), notes=notes
+        )
+        session.notes.forget()
+        raise
+    session.notes.forget()
+    return replace(version_of(id, operation, whole, session.state.log), number=number, rebases=rebases)
