@@ -34,7 +34,7 @@ from crdtcat.format.version import TO_CAS, TO_MERGE
 from crdtcat.log import Log
 from crdtcat.modes import ModeSwitched, knows_switch
 from crdtcat.options import Options
-from crdtcat.protocol import Outcome, Publish, Put, PutIfAbsent, claim_name
+from crdtcat.protocol import Got, Outcome, Publish, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
 from crdtcat.reading import Note, asked_of, claimed_above
 from crdtcat.resolving import resolved
@@ -194,7 +194,8 @@ class Committing:
                     f"{session.folder}: other commits were faster {step.rebases} times in a row; nothing was "
                     "committed and nothing is wrong: try again, or allow more `retries`"
                 )
-            time.sleep(pause_seconds(step.rebases, session.options))
+            took = elapsed_clock() - self.created_at
+            time.sleep(pause_seconds(step.rebases, session.options, took))
             step = step.resumed()
 
     def _decided(self, transaction: int) -> bool:
@@ -214,7 +215,12 @@ class Committing:
         while wants := step.wants:
             if step.passed and isinstance(wants[0], PutIfAbsent) and self._is_old(known_at):
                 return replace(step, outcome=ClaimOutcome.STALE)
-            step = step.take(answers(self.session.store, wants, unclear))
+            found = answers(self.session.store, wants, unclear)
+            if isinstance(found[0], Got) and found[0].data is not None:
+                self.session.chain.meet(claim_name(self.session.folder, step.number), found[0].data)
+            step = step.take(found)
+        if step.outcome is ClaimOutcome.DONE:
+            self.session.chain.meet(claim_name(self.session.folder, step.number), step.data)
         return step
 
     def _settled(self, change: Any, conflicts: Sequence[Overlap]) -> Any:
@@ -248,9 +254,13 @@ class Committing:
         return change
 
 
-def pause_seconds(tries: int, options: Options) -> float:
-    """How long to wait after losing so many times: doubling, capped, a random part of it."""
-    longest: float = min(options.max_delay, options.base_delay * 2 ** min(tries - 1, 32))
+def pause_seconds(tries: int, options: Options, took: float = 0.0) -> float:
+    """How long to wait after losing so many times: doubling, capped, a random part of it.
+
+    Not less than the try itself took: whoever waits less meets the same others again.
+    """
+    base = max(options.base_delay, took) if options.base_delay else 0.0
+    longest: float = min(options.max_delay, base * 2 ** min(tries - 1, 32))
     return random.uniform(0, longest) if options.jitter else longest  # noqa: S311 - spreads load, no secret
 
 

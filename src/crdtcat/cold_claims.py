@@ -7,8 +7,8 @@ one's id. A hint that leads nowhere is passed over: it is advice, never proof, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from crdtcat.session import Session
 
 
+MET_MAX: Final = 256  # files of claims, each at most as large as what may be inlined
+
+
 @dataclass
 class Chain:
     """What a handle knows of a log's claims.
@@ -36,17 +39,34 @@ class Chain:
     Attributes:
         parent: the newest claim it knows; `None`: it knows nothing yet.
         known_at: when that was known to be the newest, by `elapsed_clock`.
-        crowded: whether the last commit had to pass others: then the next one looks before it tries.
+        crowded: whether the last commit had to pass others, and nothing was listed since: then the next one
+            looks before it tries.
+        met: files of claims that were read or made on the way, which the next refresh need not ask for.
+        met_at: when the first of them was.
     """
 
     parent: Parent | None = None
     known_at: float = 0.0
     crowded: bool = False
+    met: dict[str, bytes] = field(default_factory=dict)
+    met_at: float = 0.0
 
     def saw(self, parent: Parent, known_at: float) -> None:
         """A listing or a creation begun at `known_at` showed that `parent` was the newest."""
         if self.parent is None or parent.number >= self.parent.number:
             self.parent, self.known_at = parent, known_at
+
+    def meet(self, name: str, data: bytes) -> None:
+        """Keep the file of a claim for the next refresh, up to a few."""
+        if not self.met:
+            self.met_at = elapsed_clock()
+        if len(self.met) < MET_MAX:
+            self.met[name] = data
+
+    def at_hand(self, young_seconds: float) -> dict[str, bytes]:
+        """Such files, if they are young enough that their names cannot have been used again. Once."""
+        met, self.met = self.met, {}
+        return met if elapsed_clock() - self.met_at < young_seconds else {}
 
 
 def begin(session: Session, seen: Log | None) -> tuple[Parent, float]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 from crdtcat.clock.hlc import wall_ms
@@ -29,20 +30,29 @@ from crdtcat.store import Store
 StepT = TypeVar("StepT", bound=Step)
 
 
-def run(step: StepT, store: Store) -> StepT:
-    """Run a step to its end. Raises what the store raises, except that an unclear PUT is an answer."""
+def run(step: StepT, store: Store, at_hand: Mapping[str, bytes] = MappingProxyType({})) -> StepT:
+    """Run a step to its end. Raises what the store raises, except that an unclear PUT is an answer.
+
+    `at_hand`: objects that were read or written before, and are not asked for again.
+    """
     unclear: set[str] = set()
     while wants := step.wants:
-        step = step.take(answers(store, wants, unclear))
+        step = step.take(answers(store, wants, unclear, at_hand))
     return step
 
 
-def answers(store: Store, wants: Sequence[Request], unclear: set[str]) -> Sequence[Answer]:
+def answers(
+    store: Store,
+    wants: Sequence[Request],
+    unclear: set[str],
+    at_hand: Mapping[str, bytes] = MappingProxyType({}),
+) -> Sequence[Answer]:
     """Carry out requests; GETs go out together. `unclear` collects the names of PUTs that may have worked."""
     if all(isinstance(want, Get) for want in wants):
         names = [want.name for want in wants if isinstance(want, Get)]
-        found = store.get_many([(name, 0, None) for name in names])
-        return [Got(data, store_now_ms(store)) for data in found]
+        asked = [name for name in names if name not in at_hand]
+        found = dict(zip(asked, store.get_many([(name, 0, None) for name in asked]), strict=True))
+        return [Got(at_hand.get(name) or found[name], store_now_ms(store)) for name in names]
     return [_answer(store, want, unclear) for want in wants]
 
 

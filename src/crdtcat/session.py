@@ -157,7 +157,7 @@ class Session:
                 marked=self.marked,
             )
             try:
-                reader = run(first, self.store)
+                reader = run(first, self.store, self.chain.at_hand(self.options.grace_seconds / 2))
             except Corrupt:  # a straggler in the log of a dropped table has lost its predecessors
                 self.check_not_dropped([item.name for item in self.store.list(self.folder)])
                 raise
@@ -168,6 +168,7 @@ class Session:
             self.listed_at, self.switching = began, is_switching(reader)
             if self.settings.mode == "cas":
                 self.chain.saw(newest(reader.state.log), began)
+                self.chain.crowded = False
             return reader
 
     def _begin(self) -> None:

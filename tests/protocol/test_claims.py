@@ -114,7 +114,9 @@ def test_a_rebased_claim_names_its_new_parent_and_is_stamped_later() -> None:
     assert parent.id is not None
     assert step.id > parent.id
     assert (step.hlc, step.id.hlc) == (501, 501)
-    assert step.resumed().wants == (PutIfAbsent(f"{FOLDER}{3:016d}.c", step.data),)
+    looking = step.resumed()
+    assert looking.wants == (Get(f"{FOLDER}{3:016d}.c"),)
+    assert looking.take([Got(None)]).wants == (PutIfAbsent(f"{FOLDER}{3:016d}.c", step.data),)
 
 
 def test_the_whole_chain_is_judged_not_only_the_newest() -> None:

@@ -292,6 +292,23 @@ def test_nothing_is_read_without_what_its_author_had_read(mode: str, named: bool
         assert (values(later, "a"), values(later, "b")) == ([(1, 0)], [(2, 0)])
 
 
+def test_a_transaction_is_not_cut_through() -> None:
+    """Found by random histories: its versions have stamps of their own, and the cut fell between them."""
+    found = set()
+    for later in range(12):
+        catalog, url = lake()
+        other, third = Catalog(url, upkeep=False), Catalog(url, upkeep=False)
+        tx = catalog.transaction(["a"])
+        with other.transaction(["b"]) as theirs:
+            for n in range(8):
+                theirs.append("b", rows(n))
+        least = int(other.table("b").head().log.id_fields["hlc"].min())
+        third.clock.tick = lambda at=least + later: at  # type: ignore[method-assign,misc]
+        third.commit("a", rows(99))
+        found.add(len(values(tx, "b")))
+    assert found == {0, 8}
+
+
 def test_a_handle_reads_its_own_writes_whatever_the_clocks_say() -> None:
     """What it wrote before the transaction began is not left out, although its stamp is the greater one."""
     url = f"memory://own-{secrets.token_hex(6)}"

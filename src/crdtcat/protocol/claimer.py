@@ -16,9 +16,8 @@ Every claim between the first parent and the last is judged, not only the newest
 the one that touched the same rows. A claim that is rebased is stamped anew, later than all it passed, so ids
 rise with numbers.
 
-The first rebase tries the next number at once: with one other writer that is the cheapest. Whoever loses
-again looks ahead, number by number, until one is free. Whoever met others with its last commit looks before
-the first try already: past k others that is k + 2 requests, where trying first would be one or two more.
+Whoever finds a number taken looks ahead, number by number, until one is free: past k others that is k + 3
+requests. Whoever met others with its last commit looks before the first try already: k + 2.
 
 No clock, no store, no randomness: pauses between tries, and whether the parent was seen recently enough for
 the claim to stand, are the driver's.
@@ -195,7 +194,7 @@ class Claimer(Generic[C]):
             hlc=hlc,
             id=id,
             data=data,
-            looking=not lost or rebases > 1,
+            looking=True,
             taken=False,
             unclear=False,
             tries=0,

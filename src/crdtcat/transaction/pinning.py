@@ -147,7 +147,8 @@ def _below(log: Log, least: int, kept: Array, gone: set[int]) -> Log:
         for at in np.flatnonzero(kept & np.asarray(log.clock.is_valid())).tolist():
             if doomed[:at].any():
                 doomed &= ~members.seen_by(clocks.of(at))
-    doomed |= _by(log, gone)
+    parts = doomed & np.asarray(log.transaction.is_valid())
+    doomed |= _by(log, gone | set(log.id_fields["writer"][parts].tolist()))  # all of one, or nothing
     return _without(log, doomed) if doomed.any() else log
 
 
@@ -164,9 +165,12 @@ def _without(log: Log, doomed: Array) -> Log:
     for at in np.flatnonzero(doomed).tolist():
         id = log.id_at(at)
         least[id.writer] = min(id.seq, least.get(id.writer, id.seq))
-    observing = np.asarray(log.clock.is_valid()) & ~log.is_upkeep
+    observing = np.asarray(log.clock.is_valid())
     observing[: int(np.argmax(doomed))] = False
     for at in np.flatnonzero(observing & ~doomed).tolist():
         clock = clocks.of(at)
         dropped[at] = any(clock.saw(writer, seq) for writer, seq in least.items())
+    numbers = log.number[dropped & (log.number > 0)]
+    if len(numbers):  # claims that hold nothing saw nothing, and would hide that one below them is missing
+        dropped |= log.number > numbers.min()
     return select(log, ~dropped)
