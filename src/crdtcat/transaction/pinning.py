@@ -57,7 +57,6 @@ class Known(NamedTuple):
         return np.asarray(known)
 
 
-NOTHING = Known(empty_log(), None, 0)
 Pinned = tuple[Session, Log]
 
 
@@ -83,7 +82,8 @@ def pin(sessions: Sequence[Session], pinned: Sequence[Pinned], begun: Mapping[st
     new = found[len(pinned) :]
     if not unseen:
         return [log for _, log in new]
-    known = [begun.get(session.folder, NOTHING).members(log) for session, log in new]
+    nothing = Known(empty_log(), None, 0)
+    known = [begun.get(session.folder, nothing).members(log) for session, log in new]
     due = {writer for _, log in pinned for writer in transactions_in(log)}
     for (_, log), members in zip(new, known, strict=True):
         due |= transactions_in(select(log, members)).keys()
