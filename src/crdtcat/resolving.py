@@ -1,16 +1,20 @@
 """Settling conflicts with the rows at hand: resolvers that are functions, and `theirs` for single cells.
 
 What can be settled from row ids alone is in `crdtcat.conflicts.resolve`. Here are the answers that need
-values: a function is given both sides (`crdtcat.sides.Sides`) and answers "ours", "theirs", "fail", or, where
-both set the same cells, rows with the values that mine shall write instead. The cells of mine are then staged
-anew. The caller's change is never touched: another one is made, or none.
+values: a function is given both sides (`crdtcat.sides.Sides`) and answers "ours", "theirs", "fail", or rows:
+
+- where both set the same cells, the values that mine shall write instead: its cells are staged anew;
+- where one side has the rows no longer, rows that mine shall add besides (`WITH_ROWS`), under new ids;
+- in a keyed table, rows that mine shall upsert besides: they come last, and so prevail.
+
+The caller's change is never touched: another one is made, or none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +30,8 @@ from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.protocol import Outcome, Publish
 from crdtcat.sides import Sides, cells, head_with
-from crdtcat.writing.fit import fit_some
+from crdtcat.writing.bodies import CHUNK_KEYS, joined_bodies
+from crdtcat.writing.fit import conform, fit_some
 from crdtcat.writing.incoming import Incoming
 from crdtcat.writing.overlays import stage_overlay
 
@@ -35,6 +40,17 @@ if TYPE_CHECKING:
     from crdtcat.session import Session
 
 Given = tuple[Sides, pa.Table]
+WITH_ROWS: Final[Mapping[Kind, Answer]] = {
+    Kind.UPDATE_DELETE: Answer.THEIRS,
+    Kind.UPDATE_OVERWRITE: Answer.THEIRS,
+    Kind.DELETE_UPDATE: Answer.OURS,
+    Kind.OVERWRITE_UPDATE: Answer.OURS,
+    Kind.OVERWRITE_APPEND: Answer.OURS,
+    Kind.UPSERT_UPSERT: Answer.OURS,
+    Kind.UPSERT_DELETE: Answer.OURS,
+    Kind.DELETE_UPSERT: Answer.OURS,
+}
+"""What becomes of mine itself where rows are answered that it shall add besides."""
 
 
 def resolved(
@@ -51,6 +67,7 @@ def resolved(
         return None
     answers: list[Answer] = []
     given: list[Given] = []
+    added: list[pa.Table] = []
     for overlap in conflicts:
         sides = Sides(overlap, session, change, seen)
         answer = _asked(change.policy, sides)
@@ -58,14 +75,21 @@ def resolved(
             answer = sides.theirs
         if answer is Answer.FAIL:
             return None
-        if not isinstance(answer, Answer):
+        if isinstance(answer, Answer):
+            answers.append(answer)
+        elif overlap.kind in WITH_ROWS:
+            added.append(answer)
+            answers.append(WITH_ROWS[overlap.kind])
+        else:
             given.append((sides, answer))
-        answers.append(answer if isinstance(answer, Answer) else Answer.OURS)
+            answers.append(Answer.OURS)
     body = settled(change.body, change.writes[0], list(zip(conflicts, answers, strict=True)))
     if body is None:
         return None
-    patched = replace(change, body=body)
-    return _with_cells(session, patched, given) if given else patched
+    patched: LogChange | None = replace(change, body=body)
+    if given and patched is not None:
+        patched = _with_cells(session, patched, given)
+    return _with_rows(session, patched, added) if added and patched is not None else patched
 
 
 def _asked(policy: Policy, sides: Sides) -> Any:
@@ -77,12 +101,14 @@ def _asked(policy: Policy, sides: Sides) -> Any:
     kind = sides.overlap.kind
     if isinstance(found, str | Answer):
         return answer_of(kind, found)
-    if kind is not Kind.UPDATE_UPDATE:
+    if kind not in WITH_ROWS and kind is not Kind.UPDATE_UPDATE:
         raise InvalidArgument(
             f"on_conflict: for {kind.value} answer {sorted(item.value for item in kind.rule.allowed)}, not "
-            f"{type(found).__name__}: values are for cells that both set"
+            f"{type(found).__name__}: this conflict is not about rows"
         )
     table = Incoming.of(found).reader(sides.session.known).read_all()
+    if kind in WITH_ROWS:
+        return table
     count = sides.overlap.rows.total
     if table.num_rows != count or not set(table.column_names) <= set(sides.overlap.columns):
         raise InvalidArgument(
@@ -116,6 +142,25 @@ def _with_cells(session: Session, change: LogChange, given: Sequence[Given]) -> 
     kept = {name: change.body[name] for name in ("o", "k", "m") if name in change.body}
     ops = replace(ops, rows=replace(ops.rows, overlays=made))
     return replace(change, body={**body, **kept, "x": ops.encode()})
+
+
+def _with_rows(session: Session, change: LogChange, tables: Sequence[pa.Table]) -> LogChange:
+    """The change with more rows. Raises `InvalidArgument` for rows outside of what it overwrites."""
+    # Verbs rest on sessions, and sessions on this.
+    from crdtcat.verbs.rows import new_stager, plan_rows  # noqa: PLC0415
+
+    parts, ops = [change.body], change.writes[0].ops
+    for table in tables:
+        plan = plan_rows(session, table.schema, evolve=False)
+        stager = new_stager(session, plan)
+        stager.add(conform(table, plan.schema))
+        parts.append(stager.finish())
+        if ops.is_overwrite and ops.scope is not None and not ops.scope >= set(stager.staged.partitions):
+            raise InvalidArgument("on_conflict: rows of other partitions than those that are overwritten")
+        if stager.puts and run(Publish(tuple(stager.puts)), session.store).outcome is not Outcome.DONE:
+            raise StoreUnavailable(f"{session.folder}: the rows could not be stored; nothing was committed")
+    others = {name: value for name, value in change.body.items() if name not in CHUNK_KEYS}
+    return replace(change, body={**joined_bodies(parts), **others})
 
 
 def _put(values: pa.Table, name: str, at: Integers, new: pa.ChunkedArray) -> pa.Table:

@@ -7,11 +7,14 @@ author saw.
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crdtcat.cached import cached_property
 from crdtcat.changes import LogChange
@@ -20,10 +23,12 @@ from crdtcat.clock import VersionId
 from crdtcat.conflicts import Kind, Overlap
 from crdtcat.conflicts.resolve import row_ids
 from crdtcat.conflicts.write_set import Numbering
-from crdtcat.format.row_ids import RowIds
+from crdtcat.format.row_ids import END, RowIds
 from crdtcat.head import Head
+from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.log import select
+from crdtcat.scan import Scan
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.plan import make_plan
@@ -32,15 +37,25 @@ from crdtcat.scan.shown import as_shown
 if TYPE_CHECKING:
     from crdtcat.session import Session
 
-_MINE_SETS: Final = frozenset({Kind.UPDATE_UPDATE, Kind.UPDATE_DELETE, Kind.UPDATE_OVERWRITE})
-_THEIRS_SETS: Final = frozenset({Kind.UPDATE_UPDATE, Kind.DELETE_UPDATE, Kind.OVERWRITE_UPDATE})
+_MINE_SETS: Final = frozenset(
+    {Kind.UPDATE_UPDATE, Kind.UPDATE_DELETE, Kind.UPDATE_OVERWRITE, Kind.UPSERT_UPSERT, Kind.UPSERT_DELETE}
+)
+_THEIRS_SETS: Final = frozenset(
+    {
+        Kind.UPDATE_UPDATE, Kind.DELETE_UPDATE, Kind.OVERWRITE_UPDATE, Kind.OVERWRITE_APPEND,
+        Kind.UPSERT_UPSERT, Kind.DELETE_UPSERT,
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Sides:
     """The rows that mine and theirs both touched, as each has them. Values are read when asked for.
 
-    The tables have the same rows in the same order, and the columns that both touched, or all of them.
+    The tables have the same rows in the same order, and the columns that both touched, or all of them. Of a
+    keyed table they have the rows with the keys in question that are there, with all columns, by rising key;
+    keys of which only a range is known are not looked up. What theirs added to what mine overwrites is in
+    `theirs` alone.
 
     Attributes:
         overlap: what was found: kind, rows, columns, partitions, properties, and whose commit.
@@ -70,12 +85,17 @@ class Sides:
     @cached_property
     def rows(self) -> RowIds:
         """The rows, by id."""
-        return row_ids(self.overlap.rows, Numbering(self.overlap.tags))
+        rows = self.overlap.rows
+        if self.overlap.kind is Kind.OVERWRITE_APPEND:  # whole chunks, however long they are
+            count = len(self.overlap.tags)
+            rows = RowSet(np.arange(count), np.zeros(count, np.int64), np.full(count, END, np.int64))
+        return row_ids(rows, Numbering(self.overlap.tags))
 
     @cached_property
     def base(self) -> pa.Table | None:
-        """The rows as they were when mine read them; `None` for a conflict that is not about rows."""
-        return self._values(self.seen)
+        """The rows as they were when mine read them; `None` for a conflict that is not about rows, and where
+        mine read nothing."""
+        return None if self.overlap.kind is Kind.OVERWRITE_APPEND else self._values(self.seen)
 
     @cached_property
     def mine(self) -> pa.Table | None:
@@ -96,13 +116,29 @@ class Sides:
     @cached_property
     def mine_head(self) -> Head | None:
         """The table as mine would leave it, had nobody come between."""
-        return None if self.seen is None else head_with(self.session, self.change, self.seen)
+        if self.seen is None and not self.overlap.key_values:
+            return None
+        return head_with(self.session, self.change, self.seen or self.session.head(refresh=False))
 
     def _values(self, head: Head | None) -> pa.Table | None:
-        if head is None or not self.overlap.rows.total:
+        if head is not None and self.overlap.key_values:
+            return self._by_key(head)
+        if head is None or head.keyed is not None or not (self.overlap.rows.total or self.overlap.tags):
             return None
         names = [name for name in self.overlap.columns if name in head.schema.names]
         return cells(self.session, head, self.rows, names or list(head.schema.names))
+
+    def _by_key(self, head: Head) -> pa.Table:
+        """Rows with the keys in question."""
+        expression = None
+        for values in self.overlap.key_values:
+            pairs = zip(head.settings.key, values, strict=True)
+            one = functools.reduce(operator.and_, (pc.field(name) == value for name, value in pairs))
+            expression = one if expression is None else expression | one
+        verify = self.session.options.verify
+        return Scan(
+            head, self.session.store, columns=None, filter=expression, verify=verify, footers=FooterCache()
+        ).to_table()
 
 
 def head_with(session: Session, change: LogChange, seen: Head) -> Head:

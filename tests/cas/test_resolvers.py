@@ -175,9 +175,9 @@ def test_wrong_answers_are_refused_and_nothing_is_committed() -> None:
             mine.update("n = 0", {"x": 5})
         assert values(theirs)[0] == (0, 1)
     mine, theirs = two(on_conflict=lambda _: pa.table({"x": [1]}))
-    meanwhile(mine, lambda: theirs.update("n = 0", {"x": 1}))
-    with pytest.raises(InvalidArgument, match="cells that both set"):
-        mine.delete("n = 0")
+    meanwhile(mine, lambda: theirs.set_properties(p=1))
+    with pytest.raises(InvalidArgument, match="not about rows"):
+        mine.set_properties(p=2)
 
 
 def test_what_cannot_be_patched_fails_as_it_is() -> None:
@@ -193,6 +193,111 @@ def test_what_cannot_be_patched_fails_as_it_is() -> None:
     caught.value.retry("ours")
     assert values(theirs)[0] == (0, 5)
     assert values(theirs)[-1] == (99, 0)
+
+
+def as_theirs(sides: Sides) -> Any:
+    """The rows as theirs left them, doubled: something that neither side has."""
+    assert sides.theirs is not None
+    return sides.theirs.set_column(2, "x", pc.multiply(sides.theirs["x"], 2))
+
+
+@pytest.mark.parametrize("inline", [0, 4096])
+def test_rows_that_mine_deletes_and_theirs_updated_can_be_added_as_others(inline: int) -> None:
+    mine, theirs = two(on_conflict={"delete-update": as_theirs}, inline_bytes=inline)
+    meanwhile(mine, lambda: theirs.update("n = 1", {"x": 5}))
+    version = mine.delete("n <= 2")
+    assert (version.number, version.rebases) == (3, 1)
+    assert sorted(values(theirs)) == [(1, 10), *((n, 0) for n in range(3, 9))]
+    assert mine.verify().ok
+
+
+@pytest.mark.parametrize("gone", ["delete", "overwrite"])
+def test_rows_that_theirs_removed_can_be_brought_back_with_the_cells_of_mine(gone: str) -> None:
+    def back(sides: Sides) -> Any:
+        assert sides.theirs is None
+        return sides.mine
+
+    mine, theirs = two(on_conflict=back)
+    change = {
+        "delete": lambda: theirs.delete("n = 1"),
+        "overwrite": lambda: theirs.overwrite(rows("mo", 50), where="day = 'mo'"),
+    }
+    meanwhile(mine, change[gone])
+    mine.update("n <= 2", {"x": 5})
+    more = [(50, 0)] if gone == "overwrite" else []
+    assert sorted(values(theirs)) == [*((n, 5) for n in range(3)), *((n, 0) for n in range(3, 9)), *more]
+    assert mine.verify().ok
+
+
+@pytest.mark.parametrize("partition", [True, False])
+def test_what_theirs_added_or_updated_in_what_mine_overwrites_can_be_kept(partition: bool) -> None:
+    mine, theirs = two(on_conflict={"overwrite-append": as_theirs, "overwrite-update": as_theirs})
+    where = "day = 'mo'" if partition else None
+    meanwhile(
+        mine,
+        lambda: theirs.append([{"day": "mo", "n": 70, "x": 7}]),
+        lambda: theirs.update("n = 1", {"x": 5}),
+    )
+    mine.overwrite(rows("mo", 50), where=where)
+    rest = [(n, 0) for n in range(3, 9)] if partition else []
+    assert sorted(values(theirs)) == sorted([*rest, (50, 0), (70, 14), (1, 10)])
+    assert theirs.verify().ok
+
+
+def test_rows_of_other_partitions_are_refused_and_nothing_is_committed() -> None:
+    def elsewhere(_: Sides) -> Any:
+        return [{"day": "tu", "n": 1, "x": 1}]
+
+    mine, theirs = two(on_conflict={"overwrite-update": elsewhere})
+    meanwhile(mine, lambda: theirs.update("n = 1", {"x": 5}))
+    with pytest.raises(InvalidArgument, match="other partitions"):
+        mine.overwrite(rows("mo", 50), where="day = 'mo'")
+    assert len(theirs.history()) == 2
+
+
+def keyed(**options: Any) -> tuple[Table, Table]:
+    catalog, url = lake(base_delay=0, **options)
+    mine = catalog.create_table("t", SCHEMA, mode="cas", key=["n"])
+    mine.append(rows("mo", *range(4)))
+    return mine, Catalog(url, upkeep=False).table("t")
+
+
+def test_keys_that_both_upserted_take_what_the_function_makes_of_both() -> None:
+    def added(sides: Sides) -> Any:
+        assert sides.base is None  # a blind upsert has read nothing
+        assert sides.mine is not None
+        assert sides.theirs is not None
+        return sides.mine.set_column(2, "x", pc.add(sides.mine["x"], sides.theirs["x"]))
+
+    mine, theirs = keyed(on_conflict={"upsert-upsert": added})
+    theirs.upsert([{"day": "mo", "n": n, "x": 10 + n} for n in (1, 2)])
+    mine.upsert([{"day": "tu", "n": n, "x": 100 * n} for n in (2, 3)])
+    for _ in range(2):
+        assert values(theirs) == [(0, 0), (1, 11), (2, 212), (3, 300)]
+        assert theirs.read(["day"])["day"].to_pylist() == ["mo", "mo", "tu", "tu"]
+        theirs.compact()
+    assert theirs.verify().ok
+
+
+def test_keys_that_one_deleted_and_the_other_upserted() -> None:
+    seen: list[Any] = []
+
+    def both(sides: Sides) -> Any:
+        seen.append((sides.kind, sides.mine is None, sides.theirs is None))
+        side = sides.theirs if sides.mine is None else sides.mine
+        assert side is not None
+        return side.set_column(2, "x", pc.add(side["x"], 1))
+
+    mine, theirs = keyed(on_conflict=both)
+    theirs.upsert([{"day": "mo", "n": 1, "x": 10}])
+    mine.delete(keys=[1, 2])
+    assert values(theirs) == [(0, 0), (1, 11), (3, 0)]
+    theirs.delete(keys=[3])
+    mine.upsert([{"day": "mo", "n": 3, "x": 30}])
+    for _ in range(2):
+        assert values(theirs) == [(0, 0), (1, 11), (3, 31)]
+        theirs.compact()
+    assert seen == [("delete-upsert", True, False), ("upsert-delete", False, True)]
 
 
 CELL = st.dictionaries(st.sampled_from(["x", "day"]), st.integers(1, 9), min_size=1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from crdtcat.clock import VersionId
+from crdtcat.conflicts.keys import KeyValues
 from crdtcat.conflicts.kinds import Kind
 from crdtcat.conflicts.write_set import Numbering, Tag, WriteSet
 from crdtcat.format.ops import EVERYTHING, ColumnId, DefinitionId
@@ -32,6 +33,7 @@ class Overlap:
         partitions: packed values of the partitions both touched; `None` in it: an unpartitioned table.
         properties: names both set.
         keys: what of the keys overlaps, in words.
+        key_values: those keys, as far as they are known: of rows in segments only ranges are.
         definitions: theirs, of the columns both changed.
     """
 
@@ -44,6 +46,7 @@ class Overlap:
     partitions: tuple[bytes | None, ...] = ()
     properties: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    key_values: tuple[KeyValues, ...] = ()
     definitions: tuple[tuple[ColumnId, DefinitionId], ...] = ()
 
     def __str__(self) -> str:
@@ -168,7 +171,7 @@ def _keys(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
     """Keys of keyed tables; overwrites are compared by scope."""
     if mine.ops.is_overwrite or theirs.ops.is_overwrite:
         return
-    found: dict[Kind, dict[str, None]] = {}
+    found: dict[Kind, dict[str, KeyValues | None]] = {}
     columns: set[ColumnId] = set()
     for ours in mine.keys:
         for other in theirs.keys:
@@ -176,13 +179,21 @@ def _keys(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
             if not ours.gone and not other.gone and not both:
                 continue  # different columns of one row, or two insertions of nothing but the key
             common = ours.common(other)
-            if common:
+            if common is None or common:
                 kind = _KEY_KINDS[ours.gone, other.gone]
-                found.setdefault(kind, {}).update(dict.fromkeys(common))
+                words = {"a range": None} if common is None else {_words(values): values for values in common}
+                found.setdefault(kind, {}).update(words)
                 columns |= both
     for kind, keys in found.items():
         names = tuple(sorted(column.name for column in columns)) if kind is Kind.UPSERT_UPSERT else ()
-        yield Overlap(kind, theirs.id, theirs.number, columns=names, keys=tuple(keys))
+        known = (
+            () if None in keys.values() else tuple(values for values in keys.values() if values is not None)
+        )
+        yield Overlap(kind, theirs.id, theirs.number, columns=names, keys=tuple(keys), key_values=known)
+
+
+def _words(values: KeyValues) -> str:
+    return ", ".join(map(repr, values))
 
 
 _KEY_KINDS: Final = {

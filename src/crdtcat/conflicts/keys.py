@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from crdtcat.format.ops import ColumnId
 from crdtcat.format.schema_code import decode_schema
 from crdtcat.log.log import Log
 
+KeyValues = tuple[Any, ...]
+"""The values of the key columns of one row."""
+
 
 @dataclass(frozen=True, eq=False)
 class KeyPart:
@@ -28,25 +32,25 @@ class KeyPart:
         gone: whether it deletes them.
         columns: the columns that it sets, without those of the key.
         low, high: no key is below or above; `None`: unknown.
-        exact: every key, as bytes that sort as keys do, and in words; `None`: only the range is known.
+        exact: every key, as bytes that sort as keys do, with its values; `None`: only the range is known.
     """
 
     gone: bool
     columns: frozenset[ColumnId]
     low: bytes | None
     high: bytes | None
-    exact: Mapping[bytes, str] | None
+    exact: Mapping[bytes, KeyValues] | None
 
-    def common(self, other: KeyPart) -> tuple[str, ...]:
-        """The keys of both, in words; one that only says so, where both are ranges that overlap."""
+    def common(self, other: KeyPart) -> tuple[KeyValues, ...] | None:
+        """The keys of both, empty if there are none; `None` where both are ranges that overlap."""
         if self.exact is not None and other.exact is not None:
-            return tuple(words for key, words in self.exact.items() if key in other.exact)
+            return tuple(values for key, values in self.exact.items() if key in other.exact)
         if self.exact is not None:
-            return tuple(words for key, words in self.exact.items() if other._may_have(key))
+            return tuple(values for key, values in self.exact.items() if other._may_have(key))
         if other.exact is not None:
             return other.common(self)
         apart = _below(self.high, other.low) or _below(other.high, self.low)
-        return () if apart else ("a range",)
+        return () if apart else None
 
     def _may_have(self, key: bytes) -> bool:
         return not (_below(key, self.low) or _below(self.high, key))
@@ -80,10 +84,10 @@ def key_parts(log: Log, index: int, key: Sequence[str]) -> Iterator[KeyPart]:
         )
 
 
-def _exact(data: bytes, name: str, key: Sequence[str]) -> dict[bytes, str]:
+def _exact(data: bytes, name: str, key: Sequence[str]) -> dict[bytes, KeyValues]:
     table = decode_inline(data, name, None, columns=list(key))
     columns = [table.column(at).combine_chunks() for at in range(table.num_columns)]
     return {
-        encoded_key(columns, row): ", ".join(repr(column[row].as_py()) for column in columns)
+        encoded_key(columns, row): tuple(column[row].as_py() for column in columns)
         for row in range(table.num_rows)
     }

@@ -8,11 +8,13 @@ are moved along; what a part does not say is filled in as "nothing known".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from crdtcat.format.kinds import ROWS
 
 Body = Mapping[str, Any]
+CHUNK_KEYS: Final = frozenset("fjbynzqgaier")
+"""What of a version's keys is about its chunks."""
 
 
 def joined_bodies(parts: Sequence[Body]) -> dict[str, Any]:
