@@ -71,8 +71,8 @@ class Kept:
 def rests_on(mutant: Mutant, killer: str | None, tests: Sequence[str]) -> str:
     """The hash of what a verdict follows from."""
     files = [path_of(mutant.module)]
-    for name in [killer.split("::")[0]] if killer else tests:
-        path = ROOT / name
+    for name in [killer] if killer else tests:
+        path = ROOT / name.split("::")[0]
         files += sorted(path.rglob("*.py")) if path.is_dir() else [path]
     total = hashlib.sha256()
     for file in files:

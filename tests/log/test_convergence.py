@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crdtcat.errors import Corrupt
 from crdtcat.format.frame import digest
 from crdtcat.head import Head
 from crdtcat.log import Log, State, decode_bundle, empty_log, encode_bundle, join, join_all, select
 from crdtcat.protocol import bundle_name
 from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.invariants import check_log, head_value, log_value, rows_of
-from crdtcat.testing.strategies_log import FOLDER, History, histories
+from crdtcat.testing.strategies_log import FOLDER, History, Step, histories, play
 from crdtcat.writing.inlined import moved_to_segments
 
 File = tuple[str, bytes]
@@ -69,6 +71,19 @@ def test_many_logs_at_once_are_one_after_the_other(history: History, chosen: lis
     found = join_all(logs)
     check_log(found)
     assert log_value(found) == log_value(expected)
+
+
+@pytest.mark.parametrize("other", ["append", "properties"], ids=["other rows", "no rows"])
+def test_two_deltas_under_one_id_are_refused(other: str) -> None:
+    """Whichever comes first, beside versions that are in order, and however the two differ."""
+    first, second, after = (
+        log_of([one]) for one in play([Step(0, None, verb) for verb in ("append", other, "append")]).files
+    )
+    forged = second.with_(ids=first.ids)
+    for logs in ([first, forged], [forged, first], [first, after, forged]):
+        with pytest.raises(Corrupt, match="two copies of one version"):
+            join_all(logs)
+    assert log_value(join_all([first, after, first])) == log_value(join(first, after))
 
 
 @given(histories(), masks, masks)

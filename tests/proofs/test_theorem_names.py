@@ -132,3 +132,12 @@ def test_readme_points_to_tests_and_modules_that_exist() -> None:
         for module in re.findall(r"`([\w.]+)`", modules):
             path = ROOT / "src" / "crdtcat" / module.replace(".", "/")
             assert path.is_dir() or path.with_suffix(".py").is_file(), module
+
+
+def test_every_promise_is_linked_to_its_row() -> None:
+    rows = [claim for claim, *_ in claims()]
+    promised = (ROOT / "docs" / "guarantees.md").read_text()
+    for number in range(1, 11):
+        assert any(claim.startswith(f"P{number}:") for claim in rows), number
+        (paragraph,) = [part for part in promised.split("\n\n") if part.startswith(f"**P{number}:")]
+        assert re.search(rf'rows?\s"P{number}"', paragraph), number

@@ -120,7 +120,7 @@ class Head:
         """Standing versions in id order: the linearized view. A late version may sort into the past. Those
         below the horizon count, and are not listed.
 
-        Theorem: `history_linear`.
+        Theorem: `standing_history_linear`.
         """
         listed = np.flatnonzero(self.folded.standing & ~self.log.is_folded)
         return History(self.log, listed, self.folded.standing)
