@@ -129,6 +129,15 @@ def test_a_change_that_was_slow_and_met_another_is_a_conflict() -> None:
     assert values(table) == [(0, 0), (1, 0), (2, 1)]
 
 
+def test_a_delete_that_met_a_switch_and_lost_takes_nothing_away() -> None:
+    table, url = merged()
+    stale = another(url).table("t")
+    meanwhile(stale, lambda: table.switch_mode("cas"), lambda: table.update("n = 2", {"x": 1}))
+    with pytest.raises(CommitConflict):
+        stale.delete("n = 2")
+    assert values(table) == [(0, 0), (1, 0), (2, 1)]
+
+
 def test_what_was_committed_in_merge_mode_before_the_switch_is_judged_too() -> None:
     table, url = merged()
     stale = another(url).table("t")

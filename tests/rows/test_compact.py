@@ -105,6 +105,25 @@ def test_two_compactions_of_the_same_chunks_at_once() -> None:
     assert len(table.head().chunks) == 1
 
 
+def test_a_copy_of_a_copy_knows_whose_removal_it_left_out() -> None:
+    """Who removed a whole chunk had not seen the first compaction, and is void when a smaller twin comes."""
+    catalog = lake()
+    table = catalog.create_table("t", pa.schema([("id", pa.int64()), ("v", pa.string())]))
+    for first in (0, 3, 6):
+        table.append([{"id": first + at, "v": "a"} for at in range(3)])
+    stale = another(catalog).table("t")
+    twin = held_back(stale, lambda: stale.append([{"id": 100, "v": "twin"}], key="k"))
+    removal = held_back(stale, lambda: stale.delete("id < 3", key="k"))
+    table.compact()
+    removal()
+    table.append([{"id": 200, "v": "after"}])
+    assert [row["id"] for row in rows_of(table)] == [*range(3, 9), 200]
+    assert table.compact().versions == 1
+    assert [row["id"] for row in rows_of(table)] == [*range(3, 9), 200]
+    twin()
+    assert sorted(row["id"] for row in rows_of(table)) == [*range(9), 100, 200]
+
+
 def test_rows_that_moved_to_another_partition_are_stored_there() -> None:
     table = lake().create_table(
         "t", pa.schema([("shop", pa.string()), ("n", pa.int64())]), partition_by=["shop"]

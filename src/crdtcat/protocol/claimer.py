@@ -113,7 +113,7 @@ class Claimer(Generic[C]):
     hlc: int
     id: VersionId
     data: bytes
-    looking: bool = False
+    looking: bool
     taken: bool = False
     unclear: bool = False
     tries: int = 0
