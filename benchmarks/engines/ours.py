@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from benchmarks.engines.base import Engine, Place, Range
 from crdtcat import Catalog
 from crdtcat.store.local import LocalStore
+from crdtcat.store.values import Content
 from crdtcat.table import Table
 
 
@@ -119,7 +120,7 @@ class HeldStore(LocalStore):
         super().__init__(path)
         self.arrived, self.go_on = threading.Event(), threading.Event()
 
-    def put(self, name: str, data: bytes | memoryview) -> None:
+    def put(self, name: str, data: Content) -> None:
         self.arrived.set()
         self.go_on.wait()
         super().put(name, data)

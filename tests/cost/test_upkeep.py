@@ -14,7 +14,7 @@ def test_verification_of_metadata_reads_the_log_and_lists_the_segments(place: Pl
     table.append(few())
     table.append(many())
     table.tag("one")
-    reads = {"list": 3 + 1, "get": 2 + 2 + 1}  # transactions, log, tags, a folder; marker, settings, ...
+    reads = {"list": 4 + 1, "get": 2 + 2 + 1}  # transactions, log, tags, garbage, a folder; marker, ...
     assert asked(catalog, lambda: table.verify("metadata")) == reads
 
 
@@ -26,7 +26,7 @@ def test_verification_of_bytes_is_one_get_per_segment(place: Place) -> None:
     folders = len(catalog.store.folders("data/"))
     for depth in ("bytes", "content"):
         counted = asked(catalog, lambda depth=depth: table.verify(depth))  # type: ignore[misc]
-        assert counted == {"list": 3 + folders, "get": 2 + 3 + 3}
+        assert counted == {"list": 4 + folders, "get": 2 + 3 + 3}
 
 
 def test_collecting_garbage_lists_the_segments_and_reads_every_log(place: Place) -> None:

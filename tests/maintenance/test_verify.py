@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +14,8 @@ from crdtcat.chunks.footer import SegmentRef, decode_footer
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.stretch import encode_stretch
 from crdtcat.errors import CrdtcatError, DataError, InvalidArgument, NotFound, StoreUnavailable
+from crdtcat.format.condemned import condemned_name, encode_condemned, encode_let_go, let_go_name
+from crdtcat.log import State
 from crdtcat.maintenance import Progress, VerifyReport
 from crdtcat.store import Store, open_store
 from crdtcat.testing.faulty import Call, Fault, FaultyStore, nth
@@ -31,7 +32,7 @@ def numbers(start: int, count: int) -> pa.Table:
 
 
 def everything() -> Catalog:
-    """A small catalog with every kind of object: the second life of a table, bundles, tags, dead chunks."""
+    """A small catalog: the second life of a table, bundles, tags, dead chunks, lists of garbage."""
     catalog = lake(grace_seconds=0)
     catalog.create_table("t", SCHEMA)
     catalog.drop_table("t")
@@ -42,6 +43,8 @@ def everything() -> Catalog:
     table.append(rows(frozenset({2})), metadata={"by": "someone"}, key="k")
     table.tag("tag")
     another(catalog, inline_bytes=0).table("t").append(rows(frozenset({3, 4})))
+    for name, encode in ((condemned_name, encode_condemned), (let_go_name, encode_let_go)):
+        catalog.store.put(name(bytes(8)), encode([bytes(24)]))
     return catalog
 
 
@@ -51,8 +54,10 @@ def test_a_whole_table_is_ok(depth: Any) -> None:
     assert report.ok
     assert report.problems == ()
     assert (report.table, report.depth, report.rows, report.segments) == ("t", depth, 5, 2)
-    assert report.files == 3 + 4 + 1 + 1  # settings and marker, versions, bundle, tag
-    assert str(report).startswith(f"verify t ({depth}): 9 log files, 2 segments, 5 rows, ")
+    assert (
+        report.files == 3 + 3 + 1 + 1 + 1 + 2
+    )  # settings and marker, versions, transaction, bundle, tag, lists
+    assert str(report).startswith(f"verify t ({depth}): 11 log files, 2 segments, 5 rows, ")
     assert str(report).endswith(": ok")
 
 
@@ -66,29 +71,60 @@ def _read(store: Store) -> list[Any]:
     return [table.read().to_pylist(), table.read(at="tag").to_pylist(), dict(table.properties)]
 
 
-def _flips(name: str, data: bytes) -> Iterator[tuple[int, bytes]]:
-    stride = 1 if EVERY_BYTE else {"b": 29, "v": 5, "parquet": 2}.get(name.rpartition(".")[2], 1)
-    for at in range(0, len(data), stride):
-        yield at, data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :]
+def _flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :]
+
+
+def _stride(name: str) -> int:
+    return 1 if EVERY_BYTE else {"b": 29, "v": 5, "parquet": 2}.get(name.rpartition(".")[2], 1)
+
+
+def _kind(name: str) -> str:
+    """Objects of one kind are named whatever else of that kind is damaged. A segment is looked for by the
+    log, so the two are not damaged at once."""
+    return {"v": "log", "b": "log", "parquet": "segments"}.get(name.rpartition(".")[2], "small files")
 
 
 def test_every_damaged_byte_of_every_object_is_found_and_none_is_read() -> None:
     catalog = everything()
+    with catalog.transaction() as transaction:
+        transaction.append("t", rows(frozenset({5})))
     store, table = catalog.store, catalog.table("t")
     expected = _read(store)
-    names = [name for name in objects(catalog) if not name.endswith(("/dropped", "/main/"))]
-    assert {name.rpartition(".")[2] for name in names} == {"json", "v", "b", "parquet"}
-    for name in names:
-        data = store.get(name)
-        for at, damaged in _flips(name, data):
-            store.put(name, damaged)
+    whole = {name: data for name in objects(catalog) if (data := store.get(name))}
+    assert {name.rpartition(".")[2] for name in whole} == {"json", "v", "b", "parquet", "g", "l"}
+    for kind in ("log", "segments", "small files"):
+        mine = {name: data for name, data in whole.items() if _kind(name) == kind}
+        for turn in range(max(-(-len(data) // _stride(name)) for name, data in mine.items())):
+            places = {name: turn * _stride(name) for name, data in mine.items()}
+            places = {name: at for name, at in places.items() if at < len(mine[name])}
+            for name, at in places.items():
+                store.put(name, _flipped(mine[name], at))
             report = table.verify("bytes")
-            assert name in [problem.name for problem in report.problems], f"byte {at} of {name}: {report}"
-            if EVERY_BYTE or at % 3 == 0:
-                with suppress(DataError):
-                    assert _read(store) == expected, f"byte {at} of {name} was read"
+            found = {problem.name for problem in report.problems}
+            assert found >= set(places), f"{places}: {report}"
+            for name in places:
+                store.put(name, mine[name])
+    for name, data in whole.items():
+        for at in range(0, len(data), _stride(name) * (1 if EVERY_BYTE else 3)):
+            store.put(name, _flipped(data, at))
+            with suppress(DataError):
+                assert _read(store) == expected, f"byte {at} of {name} was read"
         store.put(name, data)
     assert table.verify("content").ok
+
+
+def test_no_log_file_with_any_damaged_byte_is_taken_for_one() -> None:
+    """Every byte, at the one place where readers and `verify` alike learn that a file is damaged."""
+    catalog = everything()
+    folder = catalog.table("t")._session.folder
+    files = {name: catalog.store.get(name) for name in objects(catalog) if _kind(name) == "log"}
+    assert len(files) == 5
+    for name, data in files.items():
+        State(folder).joined([(name, data)])
+        for at in range(len(data)):
+            with pytest.raises(DataError):
+                State(folder).joined([(name, _flipped(data, at))])
 
 
 def test_truncated_and_grown_objects_are_found() -> None:
@@ -112,7 +148,8 @@ def test_every_missing_object_is_named() -> None:
     store = catalog.store
     table = catalog.table("t")
     assert table.head().row_count == 5
-    names = [name for name in objects(catalog) if not name.endswith(("/dropped", ".b", "/tag.json"))]
+    nobody_knows = ("/dropped", ".b", "/tag.json", ".g", ".l")
+    names = [name for name in objects(catalog) if not name.endswith(nobody_knows)]
     covered = {f"tables/t/main~2/{version.id}.v" for version in list(table.history())[:2]}
     for name in names:
         data = store.get(name)

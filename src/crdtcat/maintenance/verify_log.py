@@ -1,4 +1,4 @@
-"""Verification of what a table's state rests on: settings, tags, transactions, versions, bundles.
+"""Verification of what a table's state rests on: tags, transactions, versions, bundles.
 
 A reader stops at the first damaged file; this reads every one, also those that a reader would pass over
 because a bundle covers them, and puts together what can be read. Files that are collected meanwhile are no
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -18,13 +17,13 @@ from crdtcat.decisions import with_decisions
 from crdtcat.errors import Corrupt, CrdtcatError, DataError, InvalidArgument
 from crdtcat.format.refs import decode_branch_start, start_name
 from crdtcat.format.sealed_json import seal_json, unseal_json
-from crdtcat.format.settings import MARKER, MARKER_NAME, check_marker, decode_settings, settings_name
 from crdtcat.head.snapshot import Snapshot, snapshot_id
 from crdtcat.incarnations import MAIN
 from crdtcat.log import Log, State, select
 from crdtcat.log.state import index_of_file
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.verify_report import Problem
+from crdtcat.maintenance.verify_small_files import LogCheck, check_lists, check_small_files, why_of
 from crdtcat.protocol import is_bundle, is_claim, is_commit, is_version, mark_name
 from crdtcat.protocol.names import TRANSACTIONS
 from crdtcat.protocol.reader import PASSES_MAX
@@ -38,33 +37,16 @@ BATCH_FILES: Final = 512
 NAMED_MAX: Final = 1_000  # missing versions named one by one; a bundle can hold a million
 
 
-@dataclass
-class LogCheck:
-    """The state, as far as it can be read, and what is wrong with the files it comes from.
-
-    Attributes:
-        state: everything that could be read.
-        problems: what could not.
-        files: how many files were looked at.
-        bytes: how many bytes they have.
-        listed: names in the last listing of the log and of `transactions/`.
-    """
-
-    state: State
-    problems: list[Problem] = field(default_factory=list)
-    files: int = 0
-    bytes: int = 0
-    listed: list[str] = field(default_factory=list)
-
-
 def check_log(session: Session, tell: Tell) -> LogCheck:
     """Read and check everything but segments.
 
-    Costs one GET for each file of the log and of `transactions/`, for each tag, for the settings and for the
-    marker, and their LIST pages. Raises `NotFound`: the table was dropped; and what the store raises.
+    Costs one GET for each file of the log, of `transactions/` and of `garbage/`, for each tag, for the
+    settings and for the marker, and their LIST pages. Raises `NotFound`: the table was dropped; and what the
+    store raises.
     """
     check = LogCheck(State(session.folder))
-    _check_small_files(session, check)
+    check_small_files(session, check)
+    check_lists(session, check)
     tags = _read_tags(session, check)  # before the log, which then holds what they name
     _check_one(session, check, tell)
     for name, snapshot in tags.items():
@@ -99,7 +81,7 @@ def _check_start(session: Session, snapshot: Snapshot, check: LogCheck) -> None:
         if decode_branch_start(data, name).encode() != data:
             raise Corrupt(name, "damaged: not the bytes that were written")
     except DataError as error:
-        check.problems.append(Problem(name, _why(error)))
+        check.problems.append(Problem(name, why_of(error)))
     if not _holds(check.state.log, snapshot):
         why = f"the branch starts with {snapshot.versions:,} versions, of which not all can be read"
         check.problems.append(Problem(name, why))
@@ -179,7 +161,7 @@ def _judge(session: Session, check: LogCheck, damaged: dict[str, DataError]) -> 
             rows = _rows_added(session, index_of_file(known, name))
         elif name in check.state.replaced or (len(known) and not lost_rows and not check.state.gaps()):
             rows = 0
-        check.problems.append(Problem(name, _why(error), rows, None if rows is None else 0))
+        check.problems.append(Problem(name, why_of(error), rows, None if rows is None else 0))
     missing = {(id.writer, id.seq) for id in lost_rows}
     named = [id for id in lost_rows if session.state.file_of(id) not in damaged]
     for id in named[:NAMED_MAX]:
@@ -211,30 +193,6 @@ def _check_mark(session: Session, check: LogCheck) -> None:
         check.problems.append(Problem(mark, why))
 
 
-def _check_small_files(session: Session, check: LogCheck) -> None:
-    number, table = session.settings.file_number, session.table
-    names = dict.fromkeys((MARKER_NAME, settings_name(table), settings_name(table, number)))
-    answers = session.store.get_many([(name, 0, None) for name in names])
-    for name, data in zip(names, answers, strict=True):
-        check.files += 1
-        try:
-            if data is None:
-                raise Corrupt(name, "missing: the store has no such object")
-            check.bytes += len(data)
-            if name == MARKER_NAME:
-                check_marker(data)
-                canonical = MARKER
-            else:
-                found = decode_settings(data, name)
-                canonical = found.encode()
-                if found.file_number == number and found != session.opened_with and not found.dropped:
-                    raise Corrupt(name, "holds other settings than this handle was opened with")
-            if data != canonical:
-                raise Corrupt(name, "damaged: not the bytes that were written")
-        except DataError as error:
-            check.problems.append(Problem(name, _why(error)))
-
-
 def _read_tags(session: Session, check: LogCheck) -> dict[str, Snapshot]:
     names = [item.name for item in session.store.list(tag_folder(session))]
     answers = session.store.get_many([(name, 0, None) for name in names])
@@ -252,7 +210,7 @@ def _read_tags(session: Session, check: LogCheck) -> dict[str, Snapshot]:
         except (InvalidArgument, KeyError, TypeError):
             check.problems.append(Problem(name, "not a tag", 0, 0))
         except DataError as error:
-            check.problems.append(Problem(name, _why(error), 0, 0))
+            check.problems.append(Problem(name, why_of(error), 0, 0))
     return tags
 
 
@@ -276,7 +234,3 @@ def _in_a_branch(session: Session, snapshot: Snapshot) -> bool:
         except (CrdtcatError, LookupError):  # damaged: that branch's own verification tells
             continue
     return False
-
-
-def _why(error: DataError) -> str:
-    return error.why if isinstance(error, Corrupt) else str(error)

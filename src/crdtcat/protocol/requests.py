@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
+from crdtcat.scattered import Scattered
+
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
@@ -27,7 +29,7 @@ class Put:
     """Store an object. Repeating the same PUT is harmless: same name, same bytes."""
 
     name: str
-    data: bytes | memoryview
+    data: bytes | memoryview | Scattered
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,20 @@ Every cell takes the value of its greatest age. Overlays come in rising order of
 old as its rows, which is nearly always, each is simply put over what is there. Only a copy that has folded
 cells, or a row with several copies, needs ages cell by cell; those are read from the copies' stamps.
 
-All newer values of a column are gathered first and put over the entry in one go.
+All newer values of a column are gathered first and put over the entry in one go. Texts with few different
+values stay numbers into their dictionary until then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.chunks.decode import gathered
+from crdtcat.chunks.types import decode_type
 from crdtcat.format.row_ids import ID
 from crdtcat.format.row_ops import Copy, Stamps
 from crdtcat.format.schema_code import StoredField
@@ -23,11 +27,25 @@ from crdtcat.head.patches import BY_STAMPS, Patches
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.plan import Plan
-from crdtcat.scan.replace import replaced
+from crdtcat.scan.replace import Part, replaced
 from crdtcat.scan.shown import stored_column
 
 OLDEST = -1
 """Age of a cell that is as old as its row."""
+
+
+class _Source(NamedTuple):
+    """Where a chunk holds a column.
+
+    Attributes:
+        field: the stored field, `None` if there is none.
+        fits: whether its values can be read as the column's type.
+        same: whether they are of that type.
+    """
+
+    field: StoredField | None
+    fits: bool
+    same: bool
 
 
 class ChangedEntries:
@@ -40,49 +58,91 @@ class ChangedEntries:
 
     def __init__(self, plan: Plan, chunks: ChunkReader) -> None:
         self._head, self._chunks = plan.head, chunks
+        self._sources: dict[tuple[str, int, int], _Source] = {}
 
     def read(self, entry: int, columns: Sequence[Column]) -> pa.Table:
         """All rows of an entry, deleted ones too, as storage arrays of the columns' types."""
-        return self._read(entry, columns, with_ages=False)[0]
+        return self.read_all((entry,), columns)[0]
+
+    def read_all(self, entries: Sequence[int], columns: Sequence[Column]) -> list[pa.Table]:
+        """The same for several entries. Those that are neighbours in a segment are fetched together."""
+        wanted = [self._wanted(entry, columns, with_ages=False) for entry in entries]
+        stored = self._chunks.each(entries, [names for names, _ in wanted])
+        return [
+            self._laid_over(entry, columns, rows, stamps, with_ages=False)[0]
+            for entry, rows, (_, stamps) in zip(entries, stored, wanted, strict=True)
+        ]
 
     def read_with_ages(self, entry: int, columns: Sequence[Column]) -> tuple[pa.Table, dict[str, Integers]]:
         """As `read`, and per column, where any cell is newer than its row, the age of each."""
-        return self._read(entry, columns, with_ages=True)
+        names, stamps = self._wanted(entry, columns, with_ages=True)
+        (stored,) = self._chunks.each((entry,), [names])
+        return self._laid_over(entry, columns, stored, stamps, with_ages=True)
 
-    def _read(
+    def fetch_ahead(self, source: int, age: int, columns: Sequence[Column]) -> None:
+        """Read a chunk that lies over entries about to be read, so that their readers do not wait."""
+        self._over(source, age, columns)
+
+    def sources(self, entry: int) -> set[tuple[int, int]]:
+        """The chunks that lie over an entry, with their ages."""
+        patches = self._head.rows.patches_of(entry)
+        return set(zip(patches.source.tolist(), patches.age.tolist(), strict=True))
+
+    def _wanted(
         self, entry: int, columns: Sequence[Column], *, with_ages: bool
+    ) -> tuple[tuple[str, ...], dict[str, Stamps]]:
+        """The stored columns of an entry that have to be read, stamps where ages will be compared."""
+        copy = self._head.rows.copies.get(entry)
+        compare = with_ages or bool(len(self._head.rows.patches_of(entry).entry))
+        stamps = _stamps_by_field(copy) if copy is not None and compare else {}
+        sources = (self._source(column, entry).field for column in columns)
+        fields = [field.name for field in sources if field is not None]
+        wanted = [*fields, *(stamps[name].stored for name in fields if name in stamps)]
+        return tuple(dict.fromkeys(wanted)), stamps
+
+    def _laid_over(
+        self,
+        entry: int,
+        columns: Sequence[Column],
+        stored: pa.Table,
+        stamps: Mapping[str, Stamps],
+        *,
+        with_ages: bool,
     ) -> tuple[pa.Table, dict[str, Integers]]:
         head = self._head
         sources = {column.name: self._source(column, entry) for column in columns}
-        copy = head.rows.copies.get(entry)
         patches = head.rows.patches_of(entry)
-        compare = with_ages or bool(len(patches.entry))
-        stamps = _stamps_by_field(copy) if copy is not None and compare else {}
-        fields = [field.name for field, _ in sources.values() if field is not None]
-        wanted = [*fields, *(stamps[name].stored for name in fields if name in stamps)]
-        stored = self._chunks.one(entry, list(dict.fromkeys(wanted)))
+        fields = [source.field.name for source in sources.values() if source.field is not None]
         layers = {column.name: _Layer(int(head.log.rows[entry])) for column in columns}
-        for name, (field, _) in sources.items():
+        for name, (field, _, _) in sources.items():
             if field is not None and field.name in stamps:
                 layers[name].ages = self._ages(stamps[field.name], stored)
             elif with_ages and len(patches.entry):
                 layers[name].ages = np.full(int(head.log.rows[entry]), OLDEST)
         self._gather(patches, columns, layers)
-        arrays = []
+        arrays, in_segment = [], self._chunks.is_stored(entry)
         for column in columns:
-            field, fits = sources[column.name]
-            base = stored_column(column, field if fits else None, stored)
-            arrays.append(layers[column.name].over(self._unhidden(field, entry, base)))
+            source = sources[column.name]
+            base = self._unhidden(source.field, entry, _as_stored(column, source, stored))
+            # What was decoded for this entry alone, and is one column of it, is nobody else's.
+            alone = source.field is not None and fields.count(source.field.name) == 1
+            arrays.append(layers[column.name].over(base, owned=alone and in_segment))
         ages = {name: layer.ages for name, layer in layers.items() if layer.ages is not None}
         newer = {name: found for name, found in ages.items() if (found > OLDEST).any()}
         return pa.Table.from_arrays(arrays, names=[column.name for column in columns]), newer
 
-    def _source(self, column: Column, chunk: int) -> tuple[StoredField | None, bool]:
-        """The stored field that holds a column in a chunk, and whether its values can be read as such."""
+    def _source(self, column: Column, chunk: int) -> _Source:
+        """Where a chunk holds a column. Found once per schema; once per version if columns were dropped."""
         log, columns = self._head.log, self._head.columns
-        version = int(log.chunk_version[chunk])
-        field = columns.source(column, int(log.chunk_schema[chunk]), version)
-        return field, field is not None and columns.fits(field, column)
+        version, schema = int(log.chunk_version[chunk]), int(log.chunk_schema[chunk])
+        key = (column.name, schema, version if columns.hidden else -1)
+        found = self._sources.get(key)
+        if found is None:
+            field = columns.source(column, schema, version)
+            fits = field is not None and columns.fits(field, column)
+            same = field is not None and decode_type(field.type) == column.type
+            found = self._sources[key] = _Source(field, fits, same)
+        return found
 
     def _ages(self, stamps: Stamps, stored: pa.Table) -> Integers:
         """Per row, the version that wrote its cell, or OLDEST."""
@@ -115,23 +175,29 @@ class ChangedEntries:
     ) -> None:
         """Put cells of one chunk over rows of the entry: `rows` are the rows, and where their cells are."""
         target, place = rows
-        held = [(column, *self._source(column, chunk)) for column in columns]
-        held = [item for item in held if item[1] is not None]
-        if not held:
-            return
-        stamps: dict[str, Stamps] = {}
-        if age == BY_STAMPS:
-            stamps = _stamps_by_field(self._head.rows.copies[chunk])
-            held = [item for item in held if item[1] is not None and item[1].name in stamps]
-        names = [field.name for _, field, _ in held if field is not None]
-        stored = self._chunks.kept(chunk, list(dict.fromkeys([*names, *(s.stored for s in stamps.values())])))
+        held, stamps, stored = self._over(chunk, age, columns)
         for column, field, fits in held:
-            assert field is not None
             values = stored_column(column, field if fits else None, stored)
             ages: Array | int = age
             if age == BY_STAMPS:
                 ages = self._ages(stamps[field.name], stored)[place]
             layers[column.name].put(target, values, place, ages)
+
+    def _over(
+        self, chunk: int, age: int, columns: Sequence[Column]
+    ) -> tuple[list[tuple[Column, StoredField, bool]], dict[str, Stamps], pa.Table]:
+        """What a chunk has to lay over others: columns, where it holds them, and the stored rows."""
+        sources = [(column, self._source(column, chunk)) for column in columns]
+        held = [(column, source.field, source.fits) for column, source in sources if source.field is not None]
+        stamps: dict[str, Stamps] = {}
+        if age == BY_STAMPS:
+            stamps = _stamps_by_field(self._head.rows.copies[chunk])
+            held = [item for item in held if item[1].name in stamps]
+        names = [field.name for _, field, _ in held]
+        if not names:
+            return [], {}, pa.table({})
+        stored = self._chunks.kept(chunk, list(dict.fromkeys([*names, *(s.stored for s in stamps.values())])))
+        return held, stamps, stored
 
     def _unhidden(self, field: StoredField | None, entry: int, base: pa.Array) -> pa.Array:
         """A copy's column without the values that a drop had seen: its rows are of several versions."""
@@ -155,7 +221,7 @@ class _Layer:
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
-        self._parts: list[tuple[Integers, pa.Array]] = []
+        self._parts: list[Part] = []
         self.ages: Integers | None = None
 
     def put(self, target: Integers, values: pa.Array, place: Integers, ages: Array | int) -> None:
@@ -167,28 +233,22 @@ class _Layer:
             newer = ages > self.ages[target]
             target, place = target[newer], place[newer]
             self.ages[target] = ages if isinstance(ages, int) else ages[newer]
-        self._parts.append((target, _picked(values, place)))
+        self._parts.append(Part(target, values, place))
 
-    def over(self, base: pa.Array) -> pa.Array:
-        """The column with them."""
-        if not self._parts:
-            return base
-        if len(self._parts) == 1:
-            return replaced(base, *self._parts[0])
-        newest = np.full(self._rows, -1)
-        at = 0
-        for target, _ in self._parts:
-            newest[target] = np.arange(at, at + len(target))
-            at += len(target)
-        rows = np.flatnonzero(newest >= 0)
-        values = pa.concat_arrays([values for _, values in self._parts])
-        return replaced(base, rows, values.take(pa.array(newest[rows])))
+    def over(self, base: pa.Array, *, owned: bool) -> pa.Array:
+        """The column with them; `owned` as for `replaced`."""
+        return replaced(base, self._parts, owned=owned)
 
 
-def _picked(values: pa.Array, place: Integers) -> pa.Array:
-    if len(place) and int(place[-1]) - int(place[0]) + 1 == len(place) and bool((np.diff(place) == 1).all()):
-        return values.slice(int(place[0]), len(place))
-    return values.take(pa.array(place))
+def _as_stored(column: Column, source: _Source, stored: pa.Table) -> pa.Array:
+    """As `stored_column`; texts of the column's own type may still be a dictionary array."""
+    field = source.field if source.fits else None
+    if field is None:
+        return stored_column(column, None, stored)
+    held = stored.column(field.name)
+    if source.same and held.num_chunks == 1:
+        return held.chunk(0)
+    return stored_column(column, field, gathered(stored.select([field.name])))
 
 
 def _stamps_by_field(copy: Copy) -> dict[str, Stamps]:

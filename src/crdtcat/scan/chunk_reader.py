@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
+from itertools import groupby
+from operator import itemgetter
 from threading import Lock
 from typing import Final
 
@@ -41,10 +43,18 @@ class ChunkReader:
         self._kept: OrderedDict[tuple[int, tuple[str, ...]], Future[pa.Table]] = OrderedDict()
         self._kept_bytes = 0
 
-    def read(self, chunks: tuple[int, ...], segment: int | None, names: Sequence[str]) -> list[pa.Table]:
+    def read(
+        self,
+        chunks: tuple[int, ...],
+        segment: int | None,
+        names: Sequence[str],
+        *,
+        dictionaries: bool = False,
+    ) -> list[pa.Table]:
         """Some columns of neighbouring chunks of one segment (`None`: of version files), a table for each.
 
-        Raises `Corrupt`, naming what is damaged or missing.
+        With `dictionaries`, texts of few different values may be dictionary arrays. Raises `Corrupt`, naming
+        what is damaged or missing.
         """
         if not names:
             rows = [int(self._plan.head.log.rows[chunk]) for chunk in chunks]
@@ -52,7 +62,7 @@ class ChunkReader:
         if segment is None:
             return [self._inline(chunk, names) for chunk in chunks]
         try:
-            return self._segment(segment, chunks, names)
+            return self._segment(segment, chunks, names, dictionaries=dictionaries)
         except Corrupt:
             if len(chunks) == 1 and len(self._plan.places(chunks[0])) == 1:
                 raise
@@ -62,6 +72,18 @@ class ChunkReader:
         """Some columns of one chunk. Raises as `read` does."""
         places = self._plan.places(chunk)
         return self.read((chunk,), places[0][0] if places else None, names)[0]
+
+    def each(self, chunks: Sequence[int], names: Sequence[tuple[str, ...]]) -> list[pa.Table]:
+        """Some columns of chunks, each its own; neighbours in one segment with the same are read together.
+
+        Texts of few different values may be dictionary arrays. Raises as `read` does.
+        """
+        found: list[pa.Table] = []
+        places = [self._plan.places(chunk) for chunk in chunks]
+        wanted = [(at[0][0] if at else None, those) for at, those in zip(places, names, strict=True)]
+        for (segment, those), group in groupby(zip(wanted, chunks, strict=True), key=itemgetter(0)):
+            found += self.read(tuple(chunk for _, chunk in group), segment, those, dictionaries=True)
+        return found
 
     def is_stored(self, chunk: int) -> bool:
         """Whether a chunk lies in a segment, rather than in a version file."""
@@ -104,7 +126,9 @@ class ChunkReader:
                     break
                 self._kept_bytes -= oldest.result().nbytes
 
-    def _segment(self, segment: int, chunks: tuple[int, ...], names: Sequence[str]) -> list[pa.Table]:
+    def _segment(
+        self, segment: int, chunks: tuple[int, ...], names: Sequence[str], *, dictionaries: bool = False
+    ) -> list[pa.Table]:
         plan, log = self._plan, self._plan.head.log
         groups = []
         for chunk in chunks:
@@ -118,6 +142,7 @@ class ChunkReader:
             verify=self._verify,
             footers=self._footers,
             threads=1,
+            dictionaries=dictionaries,
         )
 
     def _ref(self, segment: int) -> SegmentRef:

@@ -27,6 +27,7 @@ from crdtcat.scan.units import Sources, Unit, units
 from crdtcat.store import Store
 
 AHEAD_BYTES: Final = 128 * 2**20  # Arrow content that may be decoded or under way before it is asked for
+SOURCES_AHEAD: Final = 2  # units begun between what lies over a third one and that one
 THREADS: Final = min(8, (os.cpu_count() or 1) + 2)  # a few more than cores: some wait for the store
 
 
@@ -47,12 +48,11 @@ class Execution:
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows, in order, a table per chunk. Raises `Corrupt`, naming what is damaged or missing."""
-        todo = units(self._plan)
         with ThreadPool(THREADS, thread_name_prefix="crdtcat-scan") as pool:
             running: deque[tuple[Unit, Future[list[pa.Table]]]] = deque()
             ahead = 0
             try:
-                for unit in todo:
+                for unit in self._with_sources(pool):
                     running.append((unit, pool.submit(self.read, unit)))
                     ahead += unit.nbytes
                     while ahead > AHEAD_BYTES or len(running) > 4 * THREADS:
@@ -65,11 +65,28 @@ class Execution:
                 for _, future in running:
                     future.cancel()
 
+    def _with_sources(self, pool: ThreadPool) -> Iterator[Unit]:
+        """The units, each a little after the reading of what lies over it was begun.
+
+        Neighbours have the same chunks over them: else all threads would wait for the one that reads these.
+        """
+        begun: set[tuple[int, int]] = set()
+        waiting: deque[Unit] = deque()
+        for unit in units(self._plan):
+            for entry in unit.chunks if unit.strips is not None else ():
+                for source in self._changed.sources(entry) - begun:
+                    begun.add(source)
+                    pool.submit(self._changed.fetch_ahead, *source, self._plan.needed)
+            waiting.append(unit)
+            if len(waiting) > SOURCES_AHEAD:
+                yield waiting.popleft()
+        yield from waiting
+
     def read(self, unit: Unit) -> list[pa.Table]:
         """The rows of one unit, filtered, a table per chunk, or one for all where their rows alternate."""
         if unit.strips is not None:
-            rows, _ = self.changed_rows(unit)
-            return [as_shown(self._plan.columns, rows, self._plan.schema)]
+            tables = self._entries(unit) if unit.all_rows else [self.changed_rows(unit)[0]]
+            return [as_shown(self._plan.columns, rows, self._plan.schema) for rows in tables]
         names = list(dict.fromkeys(field.name for _, field in unit.sources if field is not None))
         stored = self._chunks.read(unit.chunks, unit.segment, names)
         return [
@@ -81,6 +98,17 @@ class Execution:
         """Stored columns of one chunk, from wherever they are whole. Raises `Corrupt`."""
         places = self._plan.places(chunk)
         return self._chunks.read((chunk,), places[0][0] if places else None, names)[0]
+
+    def _entries(self, unit: Unit) -> list[pa.Table]:
+        """Changed entries of which every row is shown, filtered, as storage arrays."""
+        plan = self._plan
+        found = self._changed.read_all(unit.chunks, plan.needed)
+        if plan.filter is not None:
+            found = [
+                table if whole else table.filter(mask(plan.filter, _looked_at(plan, table)))
+                for table, whole in zip(found, unit.whole, strict=True)
+            ]
+        return found
 
     def changed_rows(self, unit: Unit) -> tuple[pa.Table, Integers]:
         """The rows of a unit with strips, filtered, as storage arrays of the columns needed.

@@ -54,7 +54,7 @@ class Plan:
     pruned: int
     merge: MergePlan | None = None
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the rows returned."""
         return pa.schema([pa.field(column.name, column.type, column.nullable) for column in self.columns])

@@ -3,7 +3,8 @@
 Entries that are read whole and as they are go together while they are neighbours in one segment with the same
 columns. Others go together while their rows alternate: where something was inserted into the middle of a
 chunk, that chunk and the inserted one are one unit, so that each is read once. A unit that grows too large is
-cut all the same, and the chunks on both sides of the cut are read twice.
+cut all the same, and the chunks on both sides of the cut are read twice. Changed entries of which every row
+is shown go together too.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Unit:
         nbytes: of Arrow content.
         strips: (chunk, start, stop) in row order, where rows were changed, deleted or inserted; `None`: all
             rows of `chunks`, as they are, in order.
+        all_rows: whether the strips are all rows of `chunks`, in order.
     """
 
     chunks: tuple[int, ...]
@@ -43,10 +45,15 @@ class Unit:
     segment: int | None
     nbytes: int
     strips: tuple[tuple[int, int, int], ...] | None = None
+    all_rows: bool = False
 
 
-def units(plan: Plan) -> Iterator[Unit]:
-    """The plan cut into units, in row order."""
+def units(plan: Plan, *, together: bool = True) -> Iterator[Unit]:
+    """The plan cut into units, in row order; `together`: changed entries too, where they can be."""
+    return _together(_cut(plan)) if together else _cut(plan)
+
+
+def _cut(plan: Plan) -> Iterator[Unit]:
     gather = _Gather(plan)
     if plan.head.rows.is_plain:
         for chunk, whole in zip(plan.chunks.tolist(), plan.whole.tolist(), strict=True):
@@ -65,6 +72,33 @@ def units(plan: Plan) -> Iterator[Unit]:
             yield from gather.rest()
             yield from mixed.add(strip)
     yield from gather.rest()
+
+
+def _together(units: Iterator[Unit]) -> Iterator[Unit]:
+    """The same units, changed entries that are neighbours and read whole put together."""
+    held: list[Unit] = []
+    for unit in units:
+        if held and not (unit.all_rows and sum(each.nbytes for each in held) + unit.nbytes <= UNIT_BYTES):
+            yield _one(held)
+            held = []
+        if unit.all_rows:
+            held.append(unit)
+        else:
+            yield unit
+    if held:
+        yield _one(held)
+
+
+def _one(parts: list[Unit]) -> Unit:
+    return Unit(
+        tuple(chunk for part in parts for chunk in part.chunks),
+        tuple(whole for part in parts for whole in part.whole),
+        (),
+        None,
+        sum(part.nbytes for part in parts),
+        tuple(strip for part in parts for strip in part.strips or ()),
+        all_rows=True,
+    )
 
 
 class _Gather:
@@ -105,7 +139,7 @@ class _Mixed:
     """Entries whose rows are changed, or alternate."""
 
     def __init__(self, plan: Plan) -> None:
-        self._log = plan.head.log
+        self._log, self._rows = plan.head.log, plan.head.rows
         self.whole = dict(zip(plan.chunks.tolist(), plan.whole.tolist(), strict=True))
         kept = np.isin(plan.head.rows.strips.entry, plan.chunks)
         columns = [column[kept].tolist() for column in plan.head.rows.strips]
@@ -135,5 +169,12 @@ class _Mixed:
         if not self._open or self._size > UNIT_BYTES:
             chunks = tuple(self._chunks)
             whole = tuple(self.whole[chunk] for chunk in chunks)
-            yield Unit(chunks, whole, (), None, self._size, tuple(self._gathered))
+            strips = tuple(self._gathered)
+            yield Unit(chunks, whole, (), None, self._size, strips, all_rows=self._is_all(strips))
             self._gathered, self._open, self._chunks, self._size = [], set(), {}, 0
+
+    def _is_all(self, strips: tuple[tuple[int, int, int], ...]) -> bool:
+        """Whether strips are all rows of one entry, none of them deleted."""
+        (entry, start, stop), *more = strips
+        whole = not more and start == 0 and stop == int(self._log.rows[entry])
+        return whole and not len(self._rows.holes_of(entry).entry)

@@ -12,17 +12,28 @@ never a live connection. Options may hold credentials and are never shown.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from crdtcat.errors import CrdtcatError, InvalidArgument, Missing, StoreError, StoreUnavailable
+from crdtcat.errors import InvalidArgument, Missing, StoreError, StoreUnavailable
 from crdtcat.pools import ThreadPool
+from crdtcat.scattered import Scattered
 from crdtcat.store import naming
-from crdtcat.store.requests import Kind, RequestCounter
-from crdtcat.store.retry import Fault, RetryPolicy, classify
-from crdtcat.store.values import Answers, Data, Names, NameTaken, ObjectInfo, Page, Range, translate
+from crdtcat.store.attempts import Attempts
+from crdtcat.store.requests import RequestCounter
+from crdtcat.store.retry import RetryPolicy
+from crdtcat.store.values import (
+    Answers,
+    Content,
+    Data,
+    Names,
+    NameTaken,
+    ObjectInfo,
+    Page,
+    Range,
+    plain,
+)
 
 MULTIPART_BYTES = 64 * 2**20
 """Objects larger than this are uploaded in parts, where the store has such a thing."""
@@ -31,10 +42,8 @@ GET_CONCURRENCY = 32
 PAGE_OBJECTS = 1000
 """The most objects a page of an S3 listing holds."""
 
-_T = TypeVar("_T")
 
-
-class Store(ABC):
+class Store(Attempts, ABC):
     """Objects below one root.
 
     Attributes:
@@ -86,7 +95,7 @@ class Store(ABC):
     def can_create_exclusively(self) -> bool:
         """Whether `put_if_absent` has exactly one winner. May be found out by a few requests, once."""
 
-    def put(self, name: str, data: Data) -> None:
+    def put(self, name: str, data: Content) -> None:
         """Store an object, replacing any of that name, durably: it is there when this returns.
 
         One PUT; above `multipart_bytes`, one for each part and two more. Raises `StoreUnavailable` after
@@ -94,18 +103,28 @@ class Store(ABC):
         `AccessDenied` when the first try is refused.
         """
         naming.check_name(name)
-        data = _plain(data)
+        data = data if isinstance(data, Scattered) else plain(data)
         if len(data) > self.multipart_bytes:
             self._put_large(name, data)
         else:
             try:
-                self._attempt("put", name, lambda: self._put(name, data))
+                self._attempt("put", name, lambda: self._put_whole(name, data))
             except NameTaken as error:
                 raise StoreError(
                     f"put of {name!r} in {self.url} is not possible: a file stands where a folder is needed; "
                     "check the path of the catalog"
                 ) from error
         self.requests.add(bytes_out=len(data))
+
+    def write_ahead(self, name: str, data: Scattered) -> None:
+        """Say that an object with these first bytes is about to be put, so that writing them can begin.
+
+        Call it again with more, then `put` the whole, or `forget` it. Nothing is there under the name before
+        it was put, no failure shows before that, and a store may ignore this: no request is counted.
+        """
+
+    def forget(self, name: str) -> None:
+        """The object that was begun with `write_ahead` will not be put."""
 
     def put_if_absent(self, name: str, data: Data) -> bool:
         """Store an object unless one of that name exists; of any number of callers, one wins.
@@ -115,7 +134,7 @@ class Store(ABC):
         bring *equal* bytes all win; put something unique inside where that matters. Raises `StoreUnavailable`
         (the object may or may not have been stored), `AccessDenied`, `CapabilityMissing`.
         """
-        data = _plain(data)
+        data = plain(data)
         for failures in range(1, self._retry.attempts + 1):
             if self.create(name, data):
                 return True
@@ -132,7 +151,7 @@ class Store(ABC):
         """As `put_if_absent`, without looking at what is there: one PUT. False may be this caller's own
         success, whose answer was lost: for callers who look in any case."""
         naming.check_name(name)
-        data = _plain(data)
+        data = plain(data)
         try:
             self._attempt("put", name, lambda: self._put_if_absent(name, data))
         except NameTaken:
@@ -145,7 +164,7 @@ class Store(ABC):
 
         Raises `Missing`, `StoreUnavailable`, `AccessDenied`.
         """
-        _check_range((name, start, stop))
+        naming.check_range(name, start, stop)
         if start == stop:
             return b""
         data = self._attempt("get", name, lambda: self._get(name, start, stop))
@@ -158,7 +177,7 @@ class Store(ABC):
         One GET for each range. Raises `StoreUnavailable` and `AccessDenied` if any range does.
         """
         for each in ranges:
-            _check_range(each)
+            naming.check_range(*each)
         wanted = [each for each in ranges if each[1] != each[2]]
         found = self._get_many(wanted)
         if len(wanted) == len(ranges):
@@ -235,11 +254,14 @@ class Store(ABC):
     @abstractmethod
     def _delete(self, names: Names) -> None: ...
 
-    def _classify(self, error: Exception) -> Fault:
-        return classify(error)
+    def _put_large(self, name: str, data: Content) -> None:
+        self._attempt("put", name, lambda: self._put_whole(name, data))
 
-    def _put_large(self, name: str, data: Data) -> None:
-        self._attempt("put", name, lambda: self._put(name, data))
+    def _put_whole(self, name: str, data: Content) -> None:
+        self._put_scattered(name, data) if isinstance(data, Scattered) else self._put(name, data)
+
+    def _put_scattered(self, name: str, data: Scattered) -> None:
+        self._put(name, bytes(data))
 
     def _get_many(self, ranges: Sequence[Range]) -> Answers:
         if len(ranges) < 2:
@@ -252,49 +274,3 @@ class Store(ABC):
             return self.get(*wanted)
         except Missing:
             return None
-
-    # Repeating, counting and translating, for backends to use around each request.
-
-    def _attempt(self, kind: Kind, name: str, call: Callable[[], _T]) -> _T:
-        """Make one request, counted, as often as the retry policy allows."""
-        failures = 0
-        while True:
-            self.requests.add(kind)
-            try:
-                return call()
-            except Exception as error:  # noqa: BLE001 (each backend raises its own; all are translated)
-                failures += 1
-                pause = self._after_failure(kind, name, failures, error)
-            self._pause(pause)
-
-    def _after_failure(self, kind: Kind, name: str, failures: int, error: Exception) -> float:
-        """How long to pause before another try. Raises our own error where there shall be none."""
-        # Only unclear tries are repeated, so an earlier PUT may have been stored although this one was not.
-        unclear = kind == "put" and failures > 1
-        if isinstance(error, NameTaken) or (isinstance(error, CrdtcatError) and not unclear):
-            raise error
-        fault = self._classify(error)
-        if fault is Fault.EXISTS:
-            raise NameTaken(name) from error
-        if fault is Fault.TRANSIENT and failures < self._retry.attempts:
-            return self._retry.pause_seconds(failures)
-        why = naming.hide_secrets(f"{type(error).__name__}: {error}", self._options)[:500]
-        if unclear:
-            fault = Fault.TRANSIENT
-        translated = translate(fault, f"{kind} of {name!r} in {self.url}", name, failures, why)
-        # The cause helps whoever reads the traceback, unless a text in it gives a secret away.
-        raise translated from (None if naming.tells_secrets(error, self._options) else error)
-
-    def _pause(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
-def _plain(data: Data) -> Data:
-    return data if isinstance(data, bytes) else memoryview(data).cast("B")
-
-
-def _check_range(wanted: Range) -> None:
-    name, start, stop = wanted
-    naming.check_name(name)
-    if start < 0 or (stop is not None and stop < start):
-        raise InvalidArgument(f"{start} to {stop} is no range of {name!r}")

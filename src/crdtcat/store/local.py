@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,20 +26,21 @@ from operator import itemgetter
 from typing import Any
 
 from crdtcat.errors import InvalidName
+from crdtcat.scattered import Scattered
 from crdtcat.store import naming
 from crdtcat.store.base import Store
+from crdtcat.store.begun import Begun, BegunFiles
+from crdtcat.store.local_files import HIDDEN, hidden_in, read_range, write_all
 from crdtcat.store.retry import Fault, RetryPolicy, classify
 from crdtcat.store.skew import SkewEstimate
-from crdtcat.store.values import Answers, Data, Names, ObjectInfo, Page, Range
+from crdtcat.store.values import Answers, Content, Data, Names, ObjectInfo, Page, Range
 
 LEFTOVER_SECONDS = 24 * 60 * 60
 """A hidden file older than this belongs to a process that was killed while it wrote."""
 _CLOCK_RESOLUTION_MS = 20
 """File systems stamp with the kernel's coarse clock, which lags by up to one tick."""
 _READINGS_MAX = 100
-_SMALL_BYTES = 16 * 1024
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-_HIDDEN = ".crdtcat-"
 
 
 class LocalStore(Store):
@@ -51,7 +51,7 @@ class LocalStore(Store):
 
     can_create_exclusively = True
     page_limit = 1_000_000
-    _live = (*Store._live, "_durable", "_swept", "_skew")
+    _live = (*Store._live, "_durable", "_swept", "_skew", "_begun")
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class LocalStore(Store):
         self._durable: set[str] = set()
         self._swept: dict[str, float] = {}
         self._skew = SkewEstimate()
+        self._begun = BegunFiles()
 
     def skew_ms(self) -> int | None:
         """The file system's clock minus this machine's: of interest on network file systems."""
@@ -80,9 +81,25 @@ class LocalStore(Store):
 
     # Writing.
 
+    def write_ahead(self, name: str, data: Scattered) -> None:
+        """Writes the bytes to the hidden file that the put will rename."""
+        folder = os.path.dirname(self._path(name))  # noqa: PTH120
+        self._begun.write(name, data, hidden_in(folder), lambda hidden: self._create(hidden, folder))
+
+    def forget(self, name: str) -> None:
+        """Removes the hidden file."""
+        self._begun.forget(name)
+
     def _put(self, name: str, data: Data) -> None:
+        self._put_file(name, data)
+
+    def _put_scattered(self, name: str, data: Scattered) -> None:
+        self._put_file(name, data)
+
+    def _put_file(self, name: str, data: Content) -> None:
         goal = self._path(name)
-        with self._written_beside(goal, data) as (hidden, folder):
+        begun = self._begun.take(name, len(data))
+        with self._written_beside(goal, data, begun) as (hidden, folder):
             os.rename(hidden, goal)  # noqa: PTH104 (a Path for each put would cost more than the call)
             _force(folder)
 
@@ -99,15 +116,17 @@ class LocalStore(Store):
             _force(folder)
 
     @contextmanager
-    def _written_beside(self, goal: str, data: Data) -> Iterator[tuple[str, str]]:
+    def _written_beside(
+        self, goal: str, data: Content, begun: Begun | None = None
+    ) -> Iterator[tuple[str, str]]:
         """A finished, forced, hidden file in the folder of `goal`; removed unless it was renamed away."""
         folder = os.path.dirname(goal)  # noqa: PTH120
-        hidden = f"{folder}/{_HIDDEN}{secrets.token_hex(12)}"
+        hidden = begun.hidden if begun is not None else hidden_in(folder)
         sent_ms = time.time_ns() // 1_000_000
         try:
-            descriptor = self._create(hidden, folder)
+            descriptor = begun.descriptor if begun is not None else self._create(hidden, folder)
             try:
-                _write_all(descriptor, data)
+                write_all(descriptor, data, start=begun.written if begun is not None else 0)
                 os.fsync(descriptor)
                 stamp_ms = os.fstat(descriptor).st_mtime_ns // 1_000_000
             finally:
@@ -162,7 +181,7 @@ class LocalStore(Store):
     def _get(self, name: str, start: int, stop: int | None) -> bytes:
         descriptor = os.open(self._path(name), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         try:
-            return _read(descriptor, start, stop)
+            return read_range(descriptor, start, stop)
         finally:
             os.close(descriptor)
 
@@ -176,7 +195,7 @@ class LocalStore(Store):
             try:
                 descriptor = os.open(self._path(name), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
                 try:
-                    found = [_read(descriptor, start, stop) for _, start, stop in wanted]
+                    found = [read_range(descriptor, start, stop) for _, start, stop in wanted]
                 finally:
                     os.close(descriptor)
             except OSError as error:
@@ -238,18 +257,12 @@ class LocalStore(Store):
         removed = 0
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._path(prefix)) as entries:
             for entry in entries:
-                if entry.name.startswith(_HIDDEN):
+                if entry.name.startswith(HIDDEN):
                     with suppress(FileNotFoundError):
                         if time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFTOVER_SECONDS:
                             os.unlink(entry.path)  # noqa: PTH108
                             removed += 1
         return removed
-
-
-def _write_all(descriptor: int, data: Data) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _force(folder: str) -> None:
@@ -258,22 +271,6 @@ def _force(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _read(descriptor: int, start: int, stop: int | None) -> bytes:
-    if stop is None:
-        data = os.pread(descriptor, _SMALL_BYTES, start)
-        if len(data) < _SMALL_BYTES:  # most objects: then asking for the size first would cost a third more
-            return data
-    end = os.fstat(descriptor).st_size if stop is None else stop
-    parts: list[bytes] = []
-    while start < end:
-        part = os.pread(descriptor, end - start, start)
-        if not part:
-            break
-        parts.append(part)
-        start += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _names(folder: str, after: str) -> Names:

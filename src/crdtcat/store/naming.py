@@ -86,3 +86,10 @@ def _secrets(value: Any, key: str = "") -> Iterator[str]:
         yield from _secrets(value.decode("latin-1"), key)
     elif isinstance(value, str) and key not in _SHOWN_OPTIONS and len(value) >= _SECRET_CHARACTERS_MIN:
         yield value
+
+
+def check_range(name: str, start: int, stop: int | None) -> None:
+    """Refuse what is no range of bytes of an object. Raises `InvalidName`, `InvalidArgument`."""
+    check_name(name)
+    if start < 0 or (stop is not None and stop < start):
+        raise InvalidArgument(f"{start} to {stop} is no range of {name!r}")

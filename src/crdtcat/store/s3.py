@@ -34,7 +34,7 @@ from crdtcat.store.retry import Fault, RetryPolicy
 from crdtcat.store.s3_connection import client_of, connect, import_s3fs
 from crdtcat.store.s3_multipart import PART_BYTES, upload
 from crdtcat.store.skew import SkewEstimate
-from crdtcat.store.values import Answers, Data, Names, NameTaken, ObjectInfo, Page, Range
+from crdtcat.store.values import Answers, Content, Data, Names, NameTaken, ObjectInfo, Page, Range
 
 DELETE_NAMES_MAX = 1000
 """The most names one multi-object delete may carry."""
@@ -170,7 +170,7 @@ class S3Store(Store):
 
         self._wait(put)
 
-    def _put_large(self, name: str, data: Data) -> None:
+    def _put_large(self, name: str, data: Content) -> None:
         async def put() -> None:
             await upload(self._request, self.attempt, self._root + name, data, self._part_bytes)
 

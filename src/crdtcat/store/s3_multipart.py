@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
+from crdtcat.scattered import Scattered
 from crdtcat.store.requests import Kind
-from crdtcat.store.values import Data
+from crdtcat.store.values import Content
 
 PART_BYTES = 16 * 2**20
 PARTS_MAX = 10_000
@@ -32,18 +33,22 @@ class Attempt(Protocol):
 
 
 async def upload(
-    request: Callable[..., Awaitable[dict[str, Any]]], attempt: Attempt, key: str, data: Data, part_bytes: int
+    request: Callable[..., Awaitable[dict[str, Any]]],
+    attempt: Attempt,
+    key: str,
+    data: Content,
+    part_bytes: int,
 ) -> None:
     """Store `data` under `key`, in parts of `part_bytes` (larger if there would be too many)."""
     size = max(part_bytes, -(-len(data) // PARTS_MAX))
     begun = await attempt("put", key, lambda: request("create_multipart_upload", Key=key))
     same = {"Key": key, "UploadId": begun["UploadId"]}
     free = asyncio.Semaphore(PART_CONCURRENCY)
-    view = memoryview(data)
+    whole = data if isinstance(data, Scattered) else Scattered([data])
 
     async def send(number: int, start: int) -> dict[str, Any]:
         async with free:
-            body = bytes(view[start : start + size])
+            body = b"".join(whole.between(start, start + size))
             answer = await attempt(
                 "put", key, lambda: request("upload_part", PartNumber=number, Body=body, **same)
             )

@@ -12,11 +12,14 @@ from crdtcat.errors import (
     StoreError,
     StoreUnavailable,
 )
+from crdtcat.scattered import Scattered
 from crdtcat.store.retry import Fault
 
 Range = tuple[str, int, int | None]
 """Name, first byte, end (exclusive; `None`: to the end of the object)."""
 Data = bytes | memoryview
+Content = Data | Scattered
+"""What can be put; `bytes` of it joins what lies apart."""
 Names = list[str]
 Answers = list[bytes | None]
 
@@ -47,6 +50,11 @@ class Page:
 
     objects: tuple[ObjectInfo, ...]
     after: str | None
+
+
+def plain(data: Data) -> Data:
+    """The bytes, whatever buffer they came in."""
+    return data if isinstance(data, bytes) else memoryview(data).cast("B")
 
 
 class NameTaken(Exception):

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from crdtcat.errors import InvalidArgument, InvalidName, StoreError
+from crdtcat.scattered import Scattered
 from crdtcat.store import Missing, ObjectInfo, RequestCounts, Store
 from crdtcat.testing.store_concurrency import StoreConcurrency
 
@@ -98,6 +99,20 @@ class StoreConformance(StoreConcurrency):
         assert store.get("large/a") == data
         assert store.get("large/a", self.large_bytes - 20) == data[-20:]
         assert [info.size for info in store.list("large/")] == [len(data)]
+
+    def test_an_object_in_pieces_round_trips(self, store: Store) -> None:
+        """As `commit` puts large segments: in several buffers, of which some were announced."""
+        whole = bytes(range(256)) * (self.large_bytes // 256)
+        pieces = [whole[:1], whole[1 : 5 * 2**20], b"", whole[5 * 2**20 :]]
+        store.write_ahead("pieces/large", Scattered(pieces[:2]))
+        assert [*store.list("pieces/")] == []
+        store.put("pieces/large", Scattered(pieces))
+        assert store.get("pieces/large") == whole
+        store.write_ahead("pieces/none", Scattered([b"x"]))
+        store.forget("pieces/none")
+        store.put("pieces/small", Scattered([b"a", b"b"]))
+        names = ["pieces/large", "pieces/small"]
+        assert [info.name for info in store.list("pieces/")] == names
 
     def test_missing_is_said_by_name(self, store: Store) -> None:
         store.put("folder/there", b"x")

@@ -125,7 +125,7 @@ class OldSide:
         self._execution = Execution(plan, session.store, self._footers, verify=verify)
         self.chunks: list[OldChunk] = []
         self._places: list[int | Unit] = []
-        for unit in units(plan):
+        for unit in units(plan, together=False):  # each is compared, and read, by itself
             if unit.strips is None:
                 for chunk in unit.chunks:
                     self._add(chunk, self._entry(chunk))

@@ -26,7 +26,8 @@ def stage_overlay(
     def put(full: Put) -> None:
         session.store.put(full.name, full.data)
 
-    stager = Stager(fitted, parse_partitioning(()), session.options, time_column=None, put=put)
+    partitioning = parse_partitioning(())
+    stager = Stager(fitted, partitioning, session.options, time_column=None, put=put, ahead=session.store)
     stager.add(changed)
     body = stager.finish()
     counts = body.get("n") or []

@@ -94,6 +94,7 @@ class Staging:
             self.options,
             time_column=self.time_column,
             put=put,
+            ahead=self.store,
             reuse=reuse,
             key=self.key,
             kind=kind,

@@ -2,17 +2,16 @@
 
 Rows are held until a stretch is full or the input ends, then split by partition and cut into chunks. The
 chunks of a stretch are brought to storage types, hashed, measured and encoded by one of several threads,
-while the next rows come in; stretches are joined to segments. A chunk that is stored already, or that this
-commit has twice, is not encoded again: it refers to where it lies. A commit whose rows encode small enough
-has no segment at all: they ride inside its version file. Segments get unique names and are stored before the
-version that makes them visible; if that never happens they are garbage for the collector, and nobody sees
-them.
+while the next rows come in; stretches make segments, which are written as they grow. A chunk that is stored
+already, or that this commit has twice, is not encoded again: it refers to where it lies. A commit whose rows
+encode small enough has no segment at all: they ride inside its version file. Segments get unique names and
+are stored before the version that makes them visible; if that never happens they are garbage for the
+collector, and nobody sees them.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -25,7 +24,6 @@ from crdtcat.chunks.cutting import cut
 from crdtcat.chunks.inline import encode_inline
 from crdtcat.chunks.keys import sorted_by_key
 from crdtcat.chunks.partitions import Partitioning, encode_values
-from crdtcat.chunks.segment import joined, segment_name
 from crdtcat.chunks.statistics import time_range
 from crdtcat.chunks.stretch import Stretch, encode_stretch
 from crdtcat.errors import LimitExceeded
@@ -36,8 +34,9 @@ from crdtcat.options import Options
 from crdtcat.pools import ThreadPool
 from crdtcat.protocol import Put
 from crdtcat.writing.fit import Fit, conform
+from crdtcat.writing.open_segment import Ahead, OpenSegment
 from crdtcat.writing.prepared import Piece, Prepared, prepare
-from crdtcat.writing.reuse import Lookup, Place, StoredSegment, nowhere
+from crdtcat.writing.reuse import Lookup, Place, nowhere
 from crdtcat.writing.slabs import chunk_sizes, parts_of, slabs
 from crdtcat.writing.staged import Staged
 
@@ -63,6 +62,7 @@ class Stager:
         time_column: column whose least and greatest values are recorded.
         put: stores a full segment at once, so that memory stays bounded; called by another thread. The last
             one is left to the caller, in `puts`: it is published together with the version.
+        ahead: the store, which is told of the bytes of a segment while it is made.
         reuse: where chunks lie that are stored already.
         key: the table's key columns: each stretch's rows are sorted by them, and of several rows of one key
             only the last is kept.
@@ -78,6 +78,7 @@ class Stager:
         *,
         time_column: str | None,
         put: Callable[[Put], None],
+        ahead: Ahead,
         reuse: Lookup = nowhere,
         key: tuple[str, ...] = (),
         kind: int = ROWS,
@@ -90,7 +91,7 @@ class Stager:
         """Rows taken in so far."""
         self._partitioning, self._options, self._time_column = partitioning, options, time_column
         self._sizes = chunk_sizes(options)
-        self._put, self._reuse, self._key, self._kind = put, reuse, key, kind
+        self._put, self._ahead, self._reuse, self._key, self._kind = put, ahead, reuse, key, kind
         if reuse is not nowhere:
             self.staged.begin()
         self._segment_bytes = options.segment_bytes if segment_bytes is None else segment_bytes
@@ -102,7 +103,7 @@ class Stager:
         self._claims = Lock()
         self._threads: ThreadPool | None = None
         self._running: deque[Future[_Encoded]] = deque()
-        self._open: list[Stretch] = []
+        self._open = OpenSegment(ahead)
         self._storing: Future[None] | None = None
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
@@ -127,9 +128,11 @@ class Stager:
 
     def abort(self) -> None:
         """Let go of everything: no thread of this staging runs, and none makes a request, after this."""
-        self._pending, self._pending_bytes, self._open = [], 0, []
+        self._pending, self._pending_bytes = [], 0
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
+        self._open.forget()
+        self._open = OpenSegment(self._ahead)
 
     def finish(self) -> dict[str, Any]:
         """The version file's keys for everything taken in, schema included. Waits for all threads."""
@@ -144,7 +147,8 @@ class Stager:
                 self._take(self._encoded(chunks))
             if self._storing is not None:
                 self._storing.result()
-            self._store(self._open, put=self.puts.append)
+            last_segment, self._open = self._open, OpenSegment(self._ahead)
+            self._store(last_segment, put=self.puts.append)
         finally:
             self.abort()
         self.staged.place(self._places)
@@ -201,9 +205,10 @@ class Stager:
     def _start(self, pieces: list[Piece]) -> None:
         """Let a thread make a stretch of them; waits while every thread has one."""
         if self._threads is None:
-            self._threads = ThreadPool(_cores() + 1, "crdtcat-stage")  # one that stores
+            # One more than there are cores, so that none waits while rows are cut; and one that stores.
+            self._threads = ThreadPool(_cores() + 2, "crdtcat-stage")
             self.staged.begin()
-        self._wait(_cores() - 1)
+        self._wait(_cores())
         self._running.append(
             self._threads.submit(lambda: self._encoded([prepare(piece) for piece in pieces]))
         )
@@ -220,13 +225,17 @@ class Stager:
             self.staged.add(chunk)
         if stretch is None:
             return
-        self._open.append(stretch)
-        held = sum(sum(each.chunk_bytes) for each in self._open)
-        if self._threads is not None and held + self._stretch_bytes // 2 >= self._segment_bytes:
+        self._open.add(stretch)
+        if self._threads is None:
+            return
+        if self._open.content_bytes + self._stretch_bytes // 2 >= self._segment_bytes:
             if self._storing is not None:
                 self._storing.result()
-            full, self._open = self._open, []
+            full, self._open = self._open, OpenSegment(self._ahead)
             self._storing = self._threads.submit(self._store, full, put=self._put)
+        elif self._storing is None or self._storing.done():  # else what comes next takes it along
+            begun = self._open.name, self._open.begun
+            self._storing = self._threads.submit(self._ahead.write_ahead, *begun)
 
     def _encoded(self, chunks: list[Prepared]) -> _Encoded:
         """Encode the chunks that lie nowhere yet. Gives all of them back, without their rows."""
@@ -239,17 +248,13 @@ class Stager:
         bounds = {id(chunk): found for chunk, found in zip(fresh, stretch.bounds, strict=True)}
         return [chunk.settled(bounds.get(id(chunk), {})) for chunk in chunks], stretch
 
-    def _store(self, stretches: list[Stretch], *, put: Callable[[Put], object]) -> None:
-        """Join stretches to a segment, and put it."""
-        if not stretches:
+    def _store(self, segment: OpenSegment, *, put: Callable[[Put], object]) -> None:
+        """Put a segment, and note where its chunks are."""
+        if segment.is_empty:
             return
-        segment = joined(stretches)
-        unique = secrets.token_bytes(8)
-        put(Put(segment_name(segment.chunk_hashes[0], unique), segment.data))
-        title = segment.chunk_hashes[0][:16] + unique
-        stored = StoredSegment(title, segment.size, segment.digest, segment.footer_length)
-        for group, hash in enumerate(segment.chunk_hashes):
-            self._places[hash] = Place(stored, group)
+        whole, places = segment.closed()
+        put(whole)
+        self._places.update(places)
 
     def _claim(self, hash: bytes) -> bool:
         """Whether a chunk has to be stored, and by the caller."""

@@ -1,0 +1,95 @@
+"""Local files that are written before all of their content is known.
+
+Whoever encodes a large object says what its first bytes will be, piece by piece; they go to a hidden file,
+and the put only adds the rest. Every failure here means that the put writes all of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+
+from crdtcat.scattered import Scattered
+from crdtcat.store.local_files import write_all
+
+FILES_MAX: Final = 64
+
+
+@dataclass
+class Begun:
+    """A hidden file under way.
+
+    Attributes:
+        hidden: its path.
+        descriptor: open for writing, at its end.
+        written: how many bytes it has.
+    """
+
+    hidden: str
+    descriptor: int
+    written: int = 0
+
+    def drop(self) -> None:
+        """Close and remove it."""
+        with suppress(OSError):
+            os.close(self.descriptor)
+        with suppress(OSError):
+            os.unlink(self.hidden)  # noqa: PTH108
+
+
+class BegunFiles:
+    """The files one process has begun, by the name they will have. Thread-safe; one thread for each name.
+
+    Only so many: who begins an object and neither puts nor forgets it must not keep files open for ever.
+    """
+
+    def __init__(self) -> None:
+        self._process, self._lock = os.getpid(), Lock()
+        self._files: dict[str, Begun] = {}
+        self._failed: set[str] = set()
+
+    def write(self, name: str, data: Scattered, hidden: str, create: Callable[[str], int]) -> None:
+        """Write what of `data` is not in the file yet; `create` opens it the first time, at `hidden`."""
+        if name in self._failed or self._process != os.getpid():
+            return
+        begun: Begun | None = None
+        try:
+            begun = self._pop(name) or Begun(hidden, create(hidden))
+            write_all(begun.descriptor, data, start=begun.written)
+            begun.written = len(data)
+        except OSError:
+            self._failed.add(name)
+            if begun is not None:
+                begun.drop()
+            return
+        with self._lock:
+            self._files[name] = begun
+            surplus = [self._files.pop(old) for old in [*self._files][:-FILES_MAX]]
+        for old in surplus:
+            old.drop()
+
+    def take(self, name: str, size: int) -> Begun | None:
+        """The file begun for an object of `size` bytes, which is the caller's from now on."""
+        self._failed.discard(name)
+        begun = self._pop(name)
+        if begun is not None and begun.written > size:
+            begun.drop()
+            return None
+        return begun
+
+    def forget(self, name: str) -> None:
+        """Remove the file, if there is one."""
+        self._failed.discard(name)
+        begun = self._pop(name)
+        if begun is not None:
+            begun.drop()
+
+    def _pop(self, name: str) -> Begun | None:
+        if self._process != os.getpid():  # a forked child has its parent's files, and leaves them alone
+            return None
+        with self._lock:
+            return self._files.pop(name, None)
