@@ -39,7 +39,11 @@ def main() -> None:
     )
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument(
-        "--full", dest="size", action="store_const", const="full", help="as large as the issue asks"
+        "--full",
+        dest="size",
+        action="store_const",
+        const="full",
+        help="the sizes that the aims are for; hours",
     )
     sizes.add_argument(
         "--tiny", dest="size", action="store_const", const="tiny", help="seconds, to see that it runs"

@@ -74,6 +74,7 @@ def run(job: Job) -> Results:
         df.unpersist()
         _scans(spark, lake, plain, count, rounds, results)
         _commits(spark, lake, count // 5, tasks, min(rounds, 3), results)
+        _retries(spark, lake, count // 5, tasks, results)
         _compactions(spark, lake, job.pick(20, 500, 2_000), results)
     return results
 
@@ -180,6 +181,65 @@ def _commits(spark: Any, lake: Catalog, count: int, tasks: int, rounds: int, res
         [[how, seconds, first / seconds] for how, seconds in taken.items()],
         "ratio: time of one driver commit over that of task commits; the aim is 0.9, with no failed task",
     )
+
+
+def _retries(spark: Any, lake: Catalog, count: int, tasks: int, results: Results) -> None:
+    """Every fifth task dies once: where tasks commit, after its commit; else when all its rows are made."""
+    df = rows(spark, count, tasks)
+    found = []
+    for how, dies in (("one driver commit", _dying), ("every task commits", _committing)):
+        for broken in (False, True):
+            progress(f"retries: {how}{', tasks die' if broken else ''}")
+            name = f"{dies.__name__[1:]}-{broken}"
+            made = df.mapInArrow(partial(dies, lake, name, broken=broken), df.schema)
+            began = time.perf_counter()
+            if dies is _dying:
+                save(made, lake, name)
+            else:
+                lake.create_table(name)
+                consume(made)
+            seconds = time.perf_counter() - began
+            head, ids = lake.table(name).head(), lake.read(name, ["id"]).column("id")
+            twice = len(ids) - len(ids.unique())
+            failed = len(range(0, tasks, FAILS_EVERY)) if broken else 0
+            found.append([how, failed, seconds, count, len(ids), twice, head.version, len(head.void)])
+    results.add(
+        f"Tasks that die: {tasks} tasks, {count:,} rows",
+        ["how", "tasks that died", "s", "rows", "readable", "twice", "versions that count", "that do not"],
+        found,
+        "A task that dies after its commit commits again under the same idempotency key, and the second "
+        "version does not count. Speculation needs more hosts than one: tests/spark/test_speculation.py "
+        "lets both attempts of a task commit on a cluster.",
+    )
+
+
+FAILS_EVERY = 5
+
+
+def _dies(*, broken: bool) -> bool:
+    from pyspark import TaskContext  # noqa: PLC0415 (runs in a worker)
+
+    task = TaskContext.get()
+    return broken and task.partitionId() % FAILS_EVERY == 0 and task.attemptNumber() == 0
+
+
+def _dying(
+    _: Catalog, __: str, batches: Iterator[pa.RecordBatch], *, broken: bool
+) -> Iterator[pa.RecordBatch]:
+    yield from batches
+    if _dies(broken=broken):
+        raise RuntimeError("a task that dies")
+
+
+def _committing(
+    lake: Catalog, name: str, batches: Iterator[pa.RecordBatch], *, broken: bool
+) -> Iterator[pa.RecordBatch]:
+    from pyspark import TaskContext  # noqa: PLC0415 (runs in a worker)
+
+    lake.commit(name, pa.Table.from_batches(list(batches)), key=f"load/{TaskContext.get().partitionId()}")
+    if _dies(broken=broken):
+        raise RuntimeError("a task that dies")
+    yield from ()
 
 
 def _compactions(spark: Any, lake: Catalog, count: int, results: Results) -> None:
