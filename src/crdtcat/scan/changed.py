@@ -158,9 +158,11 @@ class ChangedEntries:
         )[: len(patches.source)]
         ends = np.append(edges[1:], len(patches.source))
         for first, last in zip(edges.tolist(), ends.tolist(), strict=False):
-            owner, offset = expand(patches.length[first:last])
-            target = patches.at[first:last][owner] + offset
-            place = patches.source_at[first:last][owner] + offset
+            target, place = patches.at[first:last], patches.source_at[first:last]
+            length = patches.length[first:last]
+            if (length != 1).any():  # else every row stands alone, as scattered ones do
+                owner, offset = expand(length)
+                target, place = target[owner] + offset, place[owner] + offset
             chunk, age = int(patches.source[first]), int(patches.age[first])
             self._lay(chunk, age, rows=(target, place), columns=columns, layers=layers)
 
