@@ -6,10 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from examples import pictures
+
 ROOT = Path(__file__).parents[1]
+KEPT = ROOT / "docs" / "pictures"
 EXPECTED: dict[str, tuple[str, ...]] = {
     "cas": ("numbers: [1, 2, 3, 4, 5, 6, 7, 8, 9]", "update-update", "columns balance", "balance: [0]"),
     "convergence": ("60,000", "Every acknowledged row is there", "Done."),
@@ -54,7 +58,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "transactions": ("inside:  [7] [13]", "outside: [10] [10]", "aborted: ", "9 rows, 8 versions"),
     "time_travel": ("'tea', 'price': 3.0", "restored:", "overwrite", "restore"),
 }
-HELPERS = {"__init__", "spark_session"}
+HELPERS = {"__init__", "pictures", "spark_session"}
 SPARKS_OWN = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 
 
@@ -80,3 +84,16 @@ def test_example(name: str, tmp_path: Path) -> None:
     for part in EXPECTED[name]:
         assert part in done.stdout
     assert list(tmp_path.iterdir()) == []  # it cleans up after itself
+
+
+def test_pictures_are_the_same_each_time(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        pictures.main(tmp_path / folder)
+    for name in ("tasks.svg", "storage.svg"):
+        one, two, kept = (
+            (folder / name).read_text() for folder in (tmp_path / "one", tmp_path / "two", KEPT)
+        )
+        assert one == two
+        assert ET.fromstring(one).tag.endswith("svg")
+        assert len(one) == pytest.approx(len(kept), rel=0.02)  # sizes may differ with the encoder's release
+    assert (tmp_path / "one" / "tasks.svg").read_text() == (KEPT / "tasks.svg").read_text()

@@ -19,7 +19,9 @@ SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64())])
 
 
 def between(lake: Catalog, before: Head, after: Head) -> Changes:
-    return changes_between(lake, before, after, branch="main", columns=None, filter=None, with_columns=True)
+    found = changes_between(lake, before, after, branch="main", columns=None, filter=None, with_columns=True)
+    assert isinstance(found, Changes)
+    return found
 
 
 def rows(changes: Changes) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,29 @@ def test_the_sink_counts_every_batch_once(spark: Any, tmp_path: Path, commit: st
     assert restarts == 3
     assert len(table.head().void) == 3  # each batch came twice, and counted once
     assert table.head().version == 3
+
+
+@pytest.mark.parametrize("key", ["", "id"])
+def test_a_query_that_is_stopped_again_and_again_counts_every_row_once(
+    spark: Any, tmp_path: Path, key: str
+) -> None:
+    """Stopped in the middle of whatever it does, by the clock; in a table with a key rows are upserted."""
+    files_in, stops = 8, 0
+    for number in range(files_in):
+        feed(tmp_path / "in", number)
+    for wait in (0.05, 0.2, 0.4, 0.1, 0.3, 0.6):
+        stream = files(spark, tmp_path / "in").writeStream.format("crdtcat").option("checkpointLocation",
+            str(tmp_path / "check"))  # fmt: skip
+        query = stream.options(catalog=str(tmp_path), table="t", commit="task", key=key).start()
+        time.sleep(wait)
+        query.stop()
+        stops += 1
+    writer = files(spark, tmp_path / "in").writeStream.format("crdtcat")
+    finish(writer.options(catalog=str(tmp_path), table="t", commit="task", key=key), tmp_path / "check")
+    table = Catalog(tmp_path).table("t")
+    assert stops == 6
+    assert sorted(table.read().column("id").to_pylist()) == list(range(10 * files_in))
+    assert table.head().version == files_in  # whatever was committed twice is void
 
 
 def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> None:

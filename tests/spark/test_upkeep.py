@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.errors import InvalidArgument
-from crdtcat.spark import compact, load, verify
+from crdtcat.errors import Corrupt, InvalidArgument
+from crdtcat.maintenance import rewrite
+from crdtcat.maintenance.progress import Progress
+from crdtcat.spark import checkpoint, collect, compact, load, verify
 from tests.spark.rows import values
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("text", pa.string())])
@@ -72,3 +75,105 @@ def test_compact_of_a_keyed_table_changes_nothing_but_the_chunks(spark: Any, tmp
     assert values(load(spark, lake, "there", filter="id = 12")) == values(late.read(filter="id = 12"))
     with pytest.raises(InvalidArgument, match="rows=0"):
         compact(spark, lake, "there", rows=0)
+
+
+def test_clustering_gives_the_chunks_that_the_local_one_gives(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where lots are larger than a commit and have to be spread first, and in partitions."""
+    monkeypatch.setattr(rewrite, "COMMIT_BYTES", 3_000)
+    lake = Catalog(tmp_path, inline_bytes=0, chunk_rows=20, upkeep=False)
+    for partition_by in ([], ["text"]):
+        tables = [
+            lake.create_table(f"{name}{len(partition_by)}", SCHEMA, partition_by=partition_by)
+            for name in ("here", "there")
+        ]
+        for table in tables:
+            for n in range(12):
+                rows = [
+                    {"id": at * 7919 % 401, "n": at, "text": f"p{at % 2}"}
+                    for at in range(n * 25, n * 25 + 25)
+                ]
+                table.append(rows)
+            table.delete("n % 10 = 0")
+            table.update("n % 9 = 0", {"id": 5})
+        before = tables[0].read()
+        local = tables[0].compact(cluster_by=["id", "n"])
+        told: list[Progress] = []
+        done = compact(spark, lake, tables[1].name, cluster_by=["id", "n"], progress=told.append)
+        assert replace(done, seconds=0.0, bytes=0) == replace(local, seconds=0.0, bytes=0)
+        assert done.versions > 3
+        heads = [table.head() for table in tables]
+        assert [chunk.hash for chunk in heads[0].chunks] == [chunk.hash for chunk in heads[1].chunks]
+        after = tables[1].read()
+        assert after.equals(tables[0].read())
+        assert values(after) == values(before)
+        order = [("text", "ascending")] if partition_by else []
+        assert after.equals(before.sort_by([*order, ("id", "ascending"), ("n", "ascending")]))
+        assert {progress.what for progress in told} >= {"sampling", "clustering"}
+        assert all(progress.done <= progress.total for progress in told)
+        assert compact(spark, lake, tables[1].name, cluster_by=["id", "n"]).versions == 0
+        tables[1].update("n = 1", {"text": "p1"})  # ids are as they were
+        assert tables[1].read(filter="n = 1").column("text").to_pylist() == ["p1"]
+    with pytest.raises(InvalidArgument, match="no column 'x'"):
+        compact(spark, lake, "there0", cluster_by=["x"])
+
+
+def test_collection_finds_what_the_local_one_finds(spark: Any, tmp_path: Path) -> None:
+    lake = Catalog(tmp_path, inline_bytes=0, upkeep=False)
+    for name in ("kept", "dropped"):
+        for n in range(3):
+            lake.commit(name, {"id": [n]})
+    lake.table("kept").branch("b").append({"id": [7]})
+    stream = lake.table("kept").stream()
+    stream.write({"id": [1]})
+    stream.abort()
+    lake.drop_table("dropped")
+    assert collect(spark, lake, dry_run=True).of("condemned") == []  # too young, all of it
+    there, here = (collect(spark, lake, grace=0, dry_run=True), lake.collect(grace=0, dry_run=True))
+    assert [(item.name, item.fate) for item in there.garbage] == [
+        (item.name, item.fate) for item in here.garbage
+    ]
+    assert replace(there, seconds=0, garbage=()) == replace(here, seconds=0, garbage=())
+    told: list[Progress] = []
+    deleted = [collect(spark, lake, grace=0, progress=told.append) for _ in range(2)]
+    assert sum(len(one.deleted) for one in deleted) >= 3
+    assert {"listing segments", "reading logs"} <= {progress.what for progress in told}
+    assert lake.collect(grace=0).garbage == ()
+    assert sorted(lake.read("kept", branch="b").column("id").to_pylist()) == [0, 1, 2, 7]
+    assert lake.table("kept").verify("content").ok
+    log = next(iter((tmp_path / "tables" / "kept" / "main").glob("*.v")))
+    log.write_bytes(log.read_bytes()[:-3])
+    with pytest.raises(Corrupt, match=log.name):  # by name, as it is, on the driver
+        collect(spark, lake, grace=0)
+
+
+def test_a_large_log_is_bundled_block_by_block(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("crdtcat.maintenance.checkpoint")
+    monkeypatch.setattr(module, "BLOCK_VERSIONS", 16)
+    lake = Catalog(tmp_path, upkeep=False)
+    for name in ("here", "there"):
+        table = lake.create_table(name, SCHEMA)
+        for n in range(70):
+            table.append([{"id": n, "n": n, "text": "x"}])
+        table.update("id < 5", {"text": "y"})
+    before = lake.read("there")
+    local, done = lake.table("here").checkpoint(), checkpoint(spark, lake, "there")
+    assert (done.versions, done.newly_covered) == (local.versions, local.newly_covered) == (71, 71)
+    assert done.replaced == 5  # what tasks made
+    fresh = Catalog(tmp_path, upkeep=False).table("there")
+    assert fresh.read().equals(before)
+    assert fresh.verify("content").ok
+    (reader,) = (Catalog(tmp_path, upkeep=False),)
+    counts = reader.store.requests.snapshot()
+    reader.table("there").head()
+    assert reader.store.requests.since(counts).get < 71  # the bundle is read, not the versions
+    assert checkpoint(spark, lake, "there").versions == 0
+    fresh.append([{"id": 99}])
+    assert checkpoint(spark, lake, "there").newly_covered == 1  # one block: here
+    strict = lake.create_table("strict", SCHEMA, mode="cas")
+    for n in range(3):
+        strict.append([{"id": n}])
+    assert checkpoint(spark, lake, "strict").newly_covered == 3

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from crdtcat.cold_claims import write_hint
 from crdtcat.format.sections import Array
-from crdtcat.log import Log, Summary, select
+from crdtcat.log import Log, State, Summary, select
+from crdtcat.log.state import ids_of
 from crdtcat.maintenance.bundling import (
     BUNDLE_VERSIONS_MAX,
     INLINE_BYTES_AT_ONCE,
@@ -18,12 +21,58 @@ from crdtcat.maintenance.bundling import (
     publish_bundle,
     taken_in,
 )
-from crdtcat.protocol import is_base, is_bundle
+from crdtcat.protocol import is_base, is_bundle, is_version
 from crdtcat.session import Session
 
+BLOCK_VERSIONS: Final = 4096  # version files bundled by one task
+GETS_AT_ONCE: Final = 256
 
-def checkpoint(session: Session) -> CheckpointResult:
-    """Bundle what is not bundled.
+
+def unbundled(session: Session) -> list[list[str]]:
+    """Version files that no bundle covers, in blocks, by rising id. A listing, and one GET per live bundle.
+
+    Blocks are bounded by bytes, too: rows may be inlined. For a log in merge mode.
+    """
+    listed = list(session.store.list(session.folder))
+    session.check_not_dropped([item.name for item in listed])
+    versions = [item for item in listed if is_version(item.name)]
+    state = State(session.folder)
+    names = [item.name for item in listed if is_bundle(item.name)]
+    covered: set[bytes] = set()
+    for name, data in zip(names, session.store.get_many([(name, 0, None) for name in names]), strict=True):
+        if data is not None:
+            covered.update(state.read((name, data)).log.ids.tolist())
+    blocks: list[list[str]] = [[]]
+    size = 0
+    ids = ids_of([item.name for item in versions])
+    for item, id in zip(versions, ids.tolist(), strict=True):
+        if id in covered:
+            continue
+        if len(blocks[-1]) == BLOCK_VERSIONS or size + item.size > INLINE_BYTES_AT_ONCE:
+            blocks.append([])
+            size = 0
+        blocks[-1].append(item.name)
+        size += item.size
+    return [block for block in blocks if block]
+
+
+def bundle_files(session: Session, names: Sequence[str]) -> CheckpointResult:
+    """Bundle some version files, and nothing else. One GET for each, and 1 PUT, or 2 where rows were inlined.
+
+    Files that are gone were collected, so a bundle covers them. Raises `StoreUnavailable`.
+    """
+    files: list[tuple[str, bytes]] = []
+    for start in range(0, len(names), GETS_AT_ONCE):
+        some = names[start : start + GETS_AT_ONCE]
+        answers = session.store.get_many([(name, 0, None) for name in some])
+        files += [(name, data) for name, data in zip(some, answers, strict=True) if data is not None]
+    if not files:
+        return CheckpointResult()
+    return publish_bundle(session, State(session.folder).joined(files).log, (), ())
+
+
+def checkpoint(session: Session, made: Sequence[str] = ()) -> CheckpointResult:
+    """Bundle what is not bundled, and take in bundles that were just `made` for it, if there are any.
 
     Costs a refresh, one GET per live bundle, and 1 PUT, or 2 where rows were inlined. Raises
     `StoreUnavailable`: nothing was published, or nobody knows; either way nothing is lost.
@@ -51,10 +100,15 @@ def checkpoint(session: Session) -> CheckpointResult:
         waiting[index] = False
     waiting = _bounded(log, waiting)
     fresh = int(waiting.sum())
+    live = live_bundles(summaries)
+    taken = []
+    for name in made:
+        if name in live and fresh + live[name].versions <= BUNDLE_VERSIONS_MAX:
+            fresh += live[name].versions
+            taken.append(name)
     if not fresh:
         return CheckpointResult(seconds=time.monotonic() - began)
-    live = live_bundles(summaries)
-    taken = taken_in(live, fresh)
+    taken += taken_in({name: one for name, one in live.items() if name not in taken}, fresh)
     for name in taken:
         waiting[covers[name]] = True
     gone = {name for bundle in taken for name in (bundle, *live[bundle].replaces)}

@@ -17,7 +17,7 @@ are not in order, once for those that fit into one commit, and once more for eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,19 +27,30 @@ from crdtcat.chunks.statistics import domain
 from crdtcat.clock import VersionId
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head
-from crdtcat.log.log import NONE
 from crdtcat.maintenance import rewrite
-from crdtcat.maintenance.cluster_plan import ClusterPlan, Lot, keys_in
+from crdtcat.maintenance.cluster_plan import ClusterPlan, Lot
+from crdtcat.maintenance.cluster_work import (
+    Done,
+    Engine,
+    Here,
+    Rewriting,
+    Sample,
+    Settle,
+    Sort,
+    Spread,
+    partition_of,
+    size_of,
+)
 from crdtcat.maintenance.progress import Progress, Tell
-from crdtcat.maintenance.rewrite import Counts, Gathered, Rewriter, cut
-from crdtcat.maintenance.sorting import keys_of, ordered, parts, quantiles
+from crdtcat.maintenance.rewrite import Counts
+from crdtcat.maintenance.sorting import quantiles
 from crdtcat.session import Session
 
 WAYS_MOST: Final = 64  # parts into which a lot is spread at once
 SAMPLE_ROWS: Final = 64 * 1024  # whose quantiles are the keys to cut at
 ROUNDS: Final = 8  # times that lots are spread, or looked for again because somebody compacted them meanwhile
 
-Spread = list[list[tuple[VersionId, int]]]
+_Spread = list[list[tuple[VersionId, int]]]
 """Part by part, in rising order, the chunks that hold it: version and ordinal."""
 
 
@@ -77,10 +88,14 @@ class Clusterer:
         by: the columns.
         rows: how many rows a chunk should have.
         tell: told how far it is.
+        engine: carries out the units of work; this process by default.
     """
 
-    def __init__(self, session: Session, by: tuple[str, ...], rows: int, tell: Tell) -> None:
+    def __init__(
+        self, session: Session, by: tuple[str, ...], rows: int, tell: Tell, engine: Engine | None = None
+    ) -> None:
         self._session, self._by, self._rows, self._tell = session, by, rows, tell
+        self._engine: Engine = Here(session) if engine is None else engine
         self.counts = Counts()
 
     def run(self, head: Head) -> None:
@@ -91,55 +106,57 @@ class Clusterer:
             if lots is None:
                 head = self._settled(head)
                 lots = ClusterPlan(self._session, head, self._by).lots()
-            large = [lot for lot in lots if len(lot) > 1 and _size(head, lot) > rewrite.COMMIT_BYTES]
+            large = [lot for lot in lots if len(lot) > 1 and size_of(head, lot) > rewrite.COMMIT_BYTES]
             if not large:
                 break
             head, lots = self._spread(head, lots)
-        lots = [lot for lot in lots or () if len(lot) == 1 or _size(head, lot) <= rewrite.COMMIT_BYTES]
-        self._sort(head, lots)
+        lots = [lot for lot in lots or () if len(lot) == 1 or size_of(head, lot) <= rewrite.COMMIT_BYTES]
+        groups = _together(head, lots, rewrite.COMMIT_BYTES)
+        self._rewritten(head, self._by, [Sort(some, self._rows, self._by) for some in _commits(head, groups)])
 
     def _settled(self, head: Head) -> Head:
         """The head, once rows that are stored twice, or in a partition that they left, were compacted."""
         todo = ClusterPlan(self._session, head, self._by).unsettled()
         if not todo:
             return head
-        work = Rewriter(self._session, head, counts=self.counts)
-        for group in todo:
-            for partition, rows in work.partitioned(work.gather(group)):
-                self._write(work, partition, rows)
-            if work.waiting_bytes >= rewrite.COMMIT_BYTES:
-                work.publish()
-        work.publish()
+        self._rewritten(head, (), [Settle(some, self._rows) for some in _commits(head, todo)])
         return self._session.head()
 
-    def _sort(self, head: Head, lots: Sequence[Lot]) -> None:
-        """Write lots that fit into a commit, each in order, behind each other."""
-        work = Rewriter(self._session, head, self._by, self.counts)
-        done, total = 0, sum(map(len, lots))
-        for group in _together(head, lots, rewrite.COMMIT_BYTES):
-            partition = _partition(head, group)
-            rows = work.gather(group)
-            keys = keys_of(rows.rows, self._by, rows.entry, rows.offset)
-            self._write(work, partition, rows.take(ordered(keys)))
-            if work.waiting_bytes >= rewrite.COMMIT_BYTES:
-                work.publish()
-            done += len(group)
-            self._tell(Progress("sorting", done, total, "chunks", bytes=self.counts.bytes))
-        work.publish()
-
-    def _write(self, work: Rewriter, partition: bytes | None, rows: Gathered) -> None:
-        for piece in cut(len(rows.entry), self._rows):
-            work.write(partition, rows.take(piece))
+    def _rewritten(
+        self, head: Head, rises_by: tuple[str, ...], units: Sequence[Rewriting]
+    ) -> list[tuple[Rewriting, Done]]:
+        """Every unit and what became of it, in order. Counts what was written, and tells of it."""
+        found: list[tuple[Rewriting, Done]] = []
+        done, total = 0, sum(len(group) for unit in units for group in unit.groups)
+        for unit, one in zip(units, self._engine.rewritten(head, rises_by, units), strict=True):
+            found.append((unit, one))
+            self.counts += one.counts
+            done += sum(map(len, unit.groups))
+            what = {Settle: "settling", Sort: "sorting", Spread: "spreading"}[type(unit)]
+            self._tell(Progress(what, done, total, "chunks", bytes=self.counts.bytes))
+        return found
 
     def _spread(self, head: Head, lots: Sequence[Lot]) -> tuple[Head, list[Lot] | None]:
         """Spread every lot that is too large. The head after that, and what are lots then; `None` where
         somebody else has compacted some of them meanwhile."""
-        names: list[Spread] = []
-        for lot in lots:
-            if len(lot) == 1 or _size(head, lot) <= rewrite.COMMIT_BYTES:
+        is_large = [len(lot) > 1 and size_of(head, lot) > rewrite.COMMIT_BYTES for lot in lots]
+        cuts = self._cuts(head, [lot for lot, large in zip(lots, is_large, strict=True) if large])
+        names: list[_Spread] = []
+        units: list[Rewriting] = []
+        targets: list[_Spread] = []
+        for lot, large in zip(lots, is_large, strict=True):
+            if not large:
                 names.append([[_name(head, entry) for entry in lot]])
-            else:
-                names.append(self._spread_one(head, lot))
+                continue
+            at = cuts.pop(0)
+            names.append([[] for _ in range(at.num_rows + 1)])
+            for group in _together(head, [[entry] for entry in lot], rewrite.COMMIT_BYTES):
+                units.append(Spread([group], self._rows, self._by, at))
+                targets.append(names[-1])
+        for spread, (_, one) in zip(targets, self._rewritten(head, self._by, units), strict=True):
+            for ordinal, number in enumerate(one.told):
+                assert one.version is not None  # it replaces something
+                spread[number].append((one.version.id, ordinal))
         after = self._session.head()
         live = set(after.live.tolist())
         found = [[_chunk(after, *name) for name in part] for spread in names for part in spread if part]
@@ -147,38 +164,35 @@ class Clusterer:
             return after, None
         return after, found
 
-    def _spread_one(self, head: Head, lot: Lot) -> Spread:
-        cuts = self._cuts(head, lot)
-        spread: Spread = [[] for _ in range(cuts.num_rows + 1)]
-        work = Rewriter(self._session, head, self._by, self.counts)
-        done = 0
-        for group in _together(head, [[entry] for entry in lot], rewrite.COMMIT_BYTES):
-            rows = work.gather(group)
-            keys = keys_of(rows.rows, self._by, rows.entry, rows.offset)
-            where: list[int] = []
-            for number, part in enumerate(parts(keys, cuts)):
-                for piece in cut(len(part), self._rows):
-                    work.write(_partition(head, group), rows.take(part[piece]))
-                    where.append(number)
-            version = work.publish()
-            for ordinal, number in enumerate(where):
-                assert version is not None  # it replaces something
-                spread[number].append((version.id, ordinal))
-            done += len(group)
-            self._tell(Progress("spreading", done, len(lot), "chunks", bytes=self.counts.bytes))
-        return spread
+    def _cuts(self, head: Head, lots: Sequence[Lot]) -> list[pa.Table]:
+        """Per lot, keys that cut it into parts of about half a commit, as far as a sample tells."""
+        samples: list[Sample] = []
+        for lot in lots:
+            count = int(head.rows.live_rows(np.array(lot, np.int64)).sum())
+            step = max(1, count // SAMPLE_ROWS)
+            groups = _together(head, [[entry] for entry in lot], rewrite.COMMIT_BYTES)
+            samples += [Sample(group, self._by, step) for group in groups]
+        tables = self._engine.sampled(head, samples)
+        found = []
+        for lot in lots:
+            mine = [table for unit, table in zip(samples, tables, strict=True) if unit.entries[0] in set(lot)]
+            ways = min(WAYS_MOST, 2 * -(-size_of(head, lot) // rewrite.COMMIT_BYTES))
+            found.append(quantiles(pa.concat_tables(mine), ways))
+        return found
 
-    def _cuts(self, head: Head, lot: Lot) -> pa.Table:
-        """Keys that cut a lot into parts of about half a commit, as far as a sample tells."""
-        count = int(head.rows.live_rows(np.array(lot, np.int64)).sum())
-        step, before, sample = max(1, count // SAMPLE_ROWS), 0, []
-        for rows in keys_in(self._session, head, lot, self._by):
-            keys = keys_of(rows.rows, self._by, rows.entry, rows.offset)
-            chosen = np.arange(-before % step, keys.num_rows, step)
-            sample.append(keys.take(pa.array(chosen)))
-            before += keys.num_rows
-        ways = min(WAYS_MOST, 2 * -(-_size(head, lot) // rewrite.COMMIT_BYTES))
-        return quantiles(pa.concat_tables(sample), ways)
+
+def _commits(head: Head, groups: Iterable[Lot]) -> Iterator[list[Lot]]:
+    """Groups that are published together: until they are as large as a commit."""
+    gathered: list[Lot] = []
+    size = 0
+    for group in groups:
+        gathered.append(group)
+        size += size_of(head, group)
+        if size >= rewrite.COMMIT_BYTES:
+            yield gathered
+            gathered, size = [], 0
+    if gathered:
+        yield gathered
 
 
 def _together(head: Head, lots: Sequence[Lot], most: int) -> Iterator[Lot]:
@@ -186,22 +200,13 @@ def _together(head: Head, lots: Sequence[Lot], most: int) -> Iterator[Lot]:
     gathered: Lot = []
     size = 0
     for lot in lots:
-        more = _size(head, lot)
-        if gathered and (size + more > most or _partition(head, gathered) != _partition(head, lot)):
+        more = size_of(head, lot)
+        if gathered and (size + more > most or partition_of(head, gathered) != partition_of(head, lot)):
             yield gathered
             gathered, size = [], 0
         gathered, size = [*gathered, *lot], size + more
     if gathered:
         yield gathered
-
-
-def _size(head: Head, lot: Lot) -> int:
-    return int(head.log.nbytes[lot].sum(dtype=np.uint64))
-
-
-def _partition(head: Head, lot: Lot) -> bytes | None:
-    number = int(head.log.partition[lot[0]])
-    return None if number == NONE else head.log.partitions[number]
 
 
 def _name(head: Head, entry: int) -> tuple[VersionId, int]:

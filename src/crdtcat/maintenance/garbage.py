@@ -42,6 +42,7 @@ from crdtcat.format.condemned import (
 )
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import dropped_name
+from crdtcat.maintenance.each import Each
 from crdtcat.maintenance.garbage_report import Fate, Garbage, GarbageResult
 from crdtcat.maintenance.progress import Progress, Tell, teller
 from crdtcat.maintenance.references import Survey, survey
@@ -71,11 +72,13 @@ def collect_garbage(
     grace_seconds: float,
     dry_run: bool,
     progress: bool | Tell | None,
+    each: Each | None = None,
 ) -> GarbageResult:
     """Condemn what nothing refers to, and delete what was condemned long enough ago.
 
     Costs one LIST per folder of `data/` and page of it, one GET per list of condemned segments, and what
     `survey` costs, twice where something is deleted; then 1 PUT for new lists and 1 DELETE per 1,000 objects.
+    `each` lists folders and reads logs, if not this process.
 
     Raises:
         InvalidArgument: a grace period that is no time.
@@ -88,19 +91,28 @@ def collect_garbage(
         sensible = False
     if not sensible:
         raise InvalidArgument(f"grace={grace_seconds!r}: pass seconds, from 0 to {SECONDS_MAX:,.0f}")
-    return _Collection(store, options, int(grace_seconds * 1000), dry_run, teller(progress)).run()
+    work = _Collection(store, options, int(grace_seconds * 1000), dry_run, teller(progress), each)
+    return work.run()
 
 
 class _Collection:
-    def __init__(self, store: Store, options: Options, grace_ms: int, dry_run: bool, tell: Tell) -> None:
-        self._store, self._options, self._tell = store, options, tell
+    def __init__(  # noqa: PLR0917 (made above, and nowhere else)
+        self,
+        store: Store,
+        options: Options,
+        grace_ms: int,
+        dry_run: bool,
+        tell: Tell,
+        each: Each | None,
+    ) -> None:
+        self._store, self._options, self._tell, self._each = store, options, tell, each
         self._grace_ms, self._dry_run = grace_ms, dry_run
 
     def run(self) -> GarbageResult:
         began = time.monotonic()
         # In this order: whatever was condemned or stored before is known before references are read.
         found = list(self._store.list(FOLDER))
-        listing = list_segments(self._store, self._told("folders of segments"))
+        listing = list_segments(self._store, self._told("folders of segments"), self._each)
         lists = list(self._lists([(item.name, item.modified_ms) for item in found], listing))
         survey, referenced = self._survey(listing)
         now_ms = store_now_ms(self._store)
@@ -150,7 +162,7 @@ class _Collection:
         def found(titles: bytes) -> None:
             referenced[listing.find(titles)] = True
 
-        return survey(self._store, self._options, found, self._told("tables")), referenced
+        return survey(self._store, self._options, found, self._told("tables"), self._each), referenced
 
     def _condemned_since(
         self, lists: list[_List], listing: SegmentListing, referenced: Array, now_ms: int

@@ -10,16 +10,19 @@ while it is read is read again.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from crdtcat.clock import HybridClock
 from crdtcat.errors import Corrupt, DataError, Expired, Missing, NotFound, StoreUnavailable
+from crdtcat.format.condemned import TITLE_BYTES
 from crdtcat.format.refs import BranchStart, decode_branch_start, start_name
 from crdtcat.format.settings import Settings, log_folder, settings_name
 from crdtcat.format.version import decode_version
 from crdtcat.incarnations import MAIN, all_settings
+from crdtcat.maintenance.each import Each
 from crdtcat.options import Options
 from crdtcat.protocol import is_version
 from crdtcat.protocol.names import TRANSACTIONS
@@ -52,7 +55,13 @@ class Survey:
     dead: Dead
 
 
-def survey(store: Store, options: Options, found: Found, told: Callable[[int, int], object]) -> Survey:
+def survey(
+    store: Store,
+    options: Options,
+    found: Found,
+    told: Callable[[int, int], object],
+    each: Each | None = None,
+) -> Survey:
     """Read every reference in the catalog and hand it to `found`.
 
     Costs one GET per transaction, the settings of every table, one LIST per table and per live table's branch
@@ -68,8 +77,10 @@ def survey(store: Store, options: Options, found: Found, told: Callable[[int, in
     settings = all_settings(store, tables)
     live = logs = 0
     dead: Dead = ()
-    for done, table in enumerate(tables, start=1):
-        count, gone = _table(store, options, table, settings[table], found)
+    work, items = functools.partial(_read_table, store, options), [(name, settings[name]) for name in tables]
+    read = map(work, items) if each is None else each("reading logs", work, items)
+    for done, (count, gone, titles) in enumerate(read, start=1):
+        found(titles)
         live += count > 0
         logs += count
         dead += gone
@@ -88,6 +99,19 @@ def _in_transactions(store: Store) -> Iterator[bytes]:
             for part in (part for parts in body["t"].values() for part in parts):
                 _, version = decode_version(part, name)
                 yield b"".join(segment[0] for segment in version.get("g") or ())
+
+
+def _read_table(
+    store: Store, options: Options, item: tuple[str, Settings | DataError | None]
+) -> tuple[int, Dead, bytes]:
+    """How many logs of a table were read, which of its folders are dead, and what its logs refer to."""
+    titles: set[bytes] = set()
+
+    def found(more: bytes) -> None:
+        titles.update(more[at : at + TITLE_BYTES] for at in range(0, len(more), TITLE_BYTES))
+
+    count, dead = _table(store, options, *item, found)
+    return count, dead, b"".join(sorted(titles))
 
 
 def _table(

@@ -8,9 +8,9 @@ of entries holds every row of each, and names all versions it folded: it counts 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from crdtcat.head.naming import row_ids, tags_of
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
 from crdtcat.maintenance.compact_plan import copy_columns
+from crdtcat.protocol import Put
 from crdtcat.scan.changed import OLDEST, ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.located import all_rows_of
@@ -35,6 +36,7 @@ from crdtcat.scan.plan import make_plan
 from crdtcat.scan.shown import as_shown
 from crdtcat.session import Session
 from crdtcat.writing.made import MadeChunk, stage_made
+from crdtcat.writing.writer import Writer
 
 COMMIT_BYTES: Final = 128 * 2**20  # Arrow content that one version of a compaction holds, about
 
@@ -74,6 +76,21 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(mine + more for mine, more in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Rewritten:
+    """A version that is not published yet. Pickles, once its segments are stored and left out of `puts`.
+
+    Attributes:
+        operation: cluster, or compact, which is upkeep and no part of history.
+        body: what the version says.
+        puts: segments to be stored before it.
+    """
+
+    operation: str
+    body: Mapping[str, Any]
+    puts: tuple[Put, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +185,14 @@ class Rewriter:
 
     def publish(self) -> Version | None:
         """Make what was written visible, as one version; `None` where there is nothing."""
+        staged = self.staged()
+        if staged is None:
+            return None
+        self.counts.versions += 1
+        return published(self.session, self.head, staged, self._writer)
+
+    def staged(self) -> Rewritten | None:
+        """What was written, as a version that is not published; `None` where there is nothing. No request."""
         if not self._replaced:
             return None
         head, waiting = self.head, self._waiting
@@ -186,15 +211,19 @@ class Rewriter:
         folded = head.log.ids[head.rows.authors(replaced)]
         done = RowOps(copies=copies, replaces=tags_of(head.log, replaced)[0], folded=folded)
         body = {**made.body, "x": Ops(rows=done).encode()}
-        operation = "cluster" if self.rises_by else "compact"
-        version = self.session.commit(operation, body=body, puts=made.puts, seen=head, writer=self._writer)
         counts = self.counts
-        counts.versions += 1
         counts.chunks_after += len(waiting)
         counts.rows += sum(len(item.rows.entry) for item in waiting)
         counts.bytes += sum(len(put.data) for put in made.puts) + sum(map(len, made.body.get("i") or ()))
         self._waiting, self._replaced, self.waiting_bytes = [], [], 0
-        return version
+        return Rewritten("cluster" if self.rises_by else "compact", body, tuple(made.puts))
+
+
+def published(session: Session, head: Head, staged: Rewritten, writer: Writer | None = None) -> Version:
+    """Publish what a rewriter staged from a head, here or elsewhere. Raises as any commit does."""
+    if staged.operation == "compact" and writer is None:
+        writer = session.upkeep_writer()
+    return session.commit(staged.operation, body=staged.body, puts=staged.puts, seen=head, writer=writer)
 
 
 _NUMBER: Final = "~number"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from crdtcat.chunks.segment import segment_name
 from crdtcat.format.condemned import TITLE_BYTES
 from crdtcat.format.sections import Array
+from crdtcat.maintenance.each import Each
 from crdtcat.pools import ThreadPool
 from crdtcat.store import ObjectInfo, Store
 
@@ -65,27 +67,44 @@ def packed_titles(titles: bytes) -> Array:
     return np.ascontiguousarray(padded).reshape(-1).view(_TITLE)
 
 
-def list_segments(store: Store, told: Callable[[int, int], object]) -> SegmentListing:
+def list_segments(
+    store: Store, told: Callable[[int, int], object], each: Each | None = None
+) -> SegmentListing:
     """Everything in `data/`. One LIST for its folders, and one page per 1,000 objects of each."""
     folders = [f"{DATA}{name}/" for name in store.folders(DATA)]
-    titles, sizes, modified, strangers = [], [], [], 0
+    work = functools.partial(_segments, store)
+    found: list[_Folder] = []
     with ThreadPool(THREADS, thread_name_prefix="crdtcat-list") as pool:
-        for done, items in enumerate(pool.map(lambda folder: _segments(store, folder), folders), start=1):
-            for title, item in items:
-                if title is None:
-                    strangers += 1
-                    continue
-                titles.append(title)
-                sizes.append(item.size)
-                modified.append(item.modified_ms)
-            told(done, len(folders))
-    arrays = np.array(sizes, np.int64), np.array(modified, np.int64)
-    return SegmentListing(packed_titles(b"".join(titles)), *arrays, strangers)
+        for one in pool.map(work, folders) if each is None else each("listing segments", work, folders):
+            found.append(one)
+            told(len(found), len(folders))
+    titles = packed_titles(b"".join(one.titles for one in found))
+    none = np.empty(0, np.int64)
+    sizes = np.concatenate([none, *(one.sizes for one in found)])
+    modified = np.concatenate([none, *(one.modified_ms for one in found)])
+    return SegmentListing(titles, sizes, modified, sum(one.strangers for one in found))
 
 
-def _segments(store: Store, folder: str) -> list[tuple[bytes | None, ObjectInfo]]:
-    found: list[tuple[bytes | None, ObjectInfo]] = []
+class _Folder(NamedTuple):
+    """What one folder holds, as `SegmentListing` has it of all."""
+
+    titles: bytes
+    sizes: Array
+    modified_ms: Array
+    strangers: int
+
+
+def _segments(store: Store, folder: str) -> _Folder:
+    titles: list[bytes] = []
+    items: list[ObjectInfo] = []
+    strangers = 0
     for item in store.list(folder):
         match = _NAME.fullmatch(item.name)
-        found.append((None if match is None else bytes.fromhex(match[2] + match[3]), item))
-    return found
+        if match is None:
+            strangers += 1
+            continue
+        titles.append(bytes.fromhex(match[2] + match[3]))
+        items.append(item)
+    sizes = np.array([item.size for item in items], np.int64)
+    modified = np.array([item.modified_ms for item in items], np.int64)
+    return _Folder(b"".join(titles), sizes, modified, strangers)

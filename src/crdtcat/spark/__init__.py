@@ -6,6 +6,7 @@ which can do more than Spark lets a format do. See docs/spark.md.
 
 from crdtcat.spark.importing import import_parquet
 from crdtcat.spark.loading import load
+from crdtcat.spark.log_upkeep import checkpoint, collect
 from crdtcat.spark.saving import foreach_batch, save
 from crdtcat.spark.source import CrdtcatSource
 from crdtcat.spark.upkeep import compact, verify
@@ -18,6 +19,8 @@ def register(spark: object) -> None:
 
 __all__ = [
     "CrdtcatSource",
+    "checkpoint",
+    "collect",
     "compact",
     "foreach_batch",
     "import_parquet",

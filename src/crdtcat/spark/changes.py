@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,16 +30,12 @@ from crdtcat.head.pieces import split
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Runs
 from crdtcat.scan.units import UNIT_BYTES, Unit
+from crdtcat.spark.change_columns import CHANGE_FIELDS
+from crdtcat.spark.keyed_changes import KeyedFeed, keyed_changes, require_labels
 from crdtcat.spark.pinned import pinned_head
 from crdtcat.spark.reading import Selection, gathered
 from crdtcat.spark.types import arrow_schema, spark_schema
 
-CHANGE_FIELDS: Final = (
-    st.StructField("_change_type", st.StringType(), nullable=False),
-    st.StructField("_version", st.StringType(), nullable=False),
-    st.StructField("_committed_at", st.TimestampType(), nullable=False),
-)
-"""Beside the table's columns: what kind of change, by which version, and when that was."""
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_before", "update_after"
 
 
@@ -99,14 +95,6 @@ def _labelled(side: Side, numbers: Sequence[int]) -> Iterator[pa.Table]:
             yield table
 
 
-def change_schema(schema: st.StructType) -> st.StructType:
-    """The columns of a change feed. Raises `InvalidArgument` if the table has one of those names."""
-    taken = [field.name for field in CHANGE_FIELDS if field.name in schema.fieldNames()]
-    if taken:
-        raise InvalidArgument(f"the table has a column {taken[0]!r}, as the change feed does: rename it")
-    return st.StructType([*schema.fields, *CHANGE_FIELDS])
-
-
 def changes_between(
     catalog: Catalog,
     before: Head,
@@ -117,15 +105,14 @@ def changes_between(
     filter: Any,
     with_columns: bool,
     ignore_deletes: bool = False,
-) -> Changes:
+) -> Changes | KeyedFeed:
     """The net changes from one snapshot to a later one. No request.
 
     Raises `InvalidArgument` where rows were removed or rewritten and the reader has no column to say so,
     unless it is told to ignore that."""
     if after.settings.key:
-        raise InvalidArgument(
-            f"table {after.table!r} has a key: the changes of such tables cannot be read yet"
-        )
+        require_labels(after.table, with_columns=with_columns, filter=filter)
+        return keyed_changes(catalog, before, after, branch=branch, columns=columns)
     found = _Difference(before, after)
     kinds = [(DELETE, before, found.removed), (BEFORE, before, found.updated), (AFTER, after, found.updated)]
     if not with_columns:

@@ -28,6 +28,7 @@ from crdtcat.scan.execute import Execution
 from crdtcat.scan.merge_plan import Group, MergePlan
 from crdtcat.scan.plan import Plan, make_plan
 from crdtcat.scan.units import UNIT_BYTES, Unit, units
+from crdtcat.session import Session
 from crdtcat.table import Table
 from crdtcat.verbs.travel import At, head_at
 
@@ -60,6 +61,10 @@ class Pinned:
     def head(self) -> Head:
         """The head. No request."""
         return _unpacked(_Key((self.table, self.digest), self))
+
+    def session(self) -> Session:
+        """A session on the table, for what writes. One GET, the first time in a process."""
+        return self.catalog.table(self.table, self.branch)._session
 
     def plan(
         self, columns: tuple[str, ...] | None, filter: Any, within: tuple[int, ...] | None

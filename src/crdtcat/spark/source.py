@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from crdtcat.errors import InvalidArgument
-from crdtcat.spark.changes import change_schema
+from crdtcat.spark.change_columns import change_schema
 from crdtcat.spark.options import SourceOptions, parse_options
 from crdtcat.spark.pinned import Pinned, pin
 from crdtcat.spark.reading import Selection

@@ -30,7 +30,9 @@ from pyspark.sql.types import StructType
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Snapshot
 from crdtcat.log import Log, select
-from crdtcat.spark.changes import CHANGE_FIELDS, Changes, changes_between
+from crdtcat.spark.change_columns import CHANGE_FIELDS
+from crdtcat.spark.changes import Changes, changes_between
+from crdtcat.spark.keyed_changes import KeyedFeed
 from crdtcat.spark.options import SourceOptions
 from crdtcat.spark.pinned import Pinned
 from crdtcat.verbs.travel import head_at
@@ -43,8 +45,8 @@ Offset = dict[str, Any]
 class ChangeShare(InputPartition):  # type: ignore[misc]
     """What one task reads of a batch's changes."""
 
-    changes: Changes
-    share: tuple[int, tuple[int, ...]] | None
+    changes: Changes | KeyedFeed
+    share: Any
 
 
 class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

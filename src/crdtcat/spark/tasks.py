@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from pyspark import InheritableThread
 
+from crdtcat.errors import CrdtcatError
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.spark.reading import deal
 from crdtcat.spark.worker import task_begins
@@ -40,7 +41,8 @@ def in_tasks(
         what: what is being done, for Spark's own pages and for progress.
         tell: told how many tasks are done. What it raises cancels the tasks and reaches the caller.
 
-    Raises `pyspark.errors.PySparkException`, or what Py4J makes of it, if a task failed for good.
+    Raises the first of our own errors that `work` raised, once all tasks are done; what Spark raises if a
+    task failed for good in another way.
     """
     if not items:
         return []
@@ -48,14 +50,20 @@ def in_tasks(
     weights = [max(1, size) for size in sizes]
     shares = deal(weights, max(1, sum(weights) // (2 * cores)))
 
-    def run(batch: Iterator[Sequence[Item]]) -> Iterator[Sequence[Found]]:
+    def run(batch: Iterator[Sequence[Item]]) -> Iterator[Sequence[Found] | CrdtcatError]:
         task_begins()
         for share in batch:
-            yield work(share)
+            try:
+                yield work(share)
+            except CrdtcatError as error:  # as it is, to be raised on the driver
+                yield error
 
     dealt = [[items[at] for at in share] for share in shares]
     job = spark.sparkContext.parallelize(dealt, len(dealt)).mapPartitions(run)
     found = job.collect() if tell is None else _watched(spark.sparkContext, job, len(dealt), what, tell)
+    for share in found:
+        if isinstance(share, CrdtcatError):
+            raise share
     return [item for share in found for item in share]
 
 

@@ -1,0 +1,24 @@
+"""The columns of a change feed, beside the table's own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import types as st
+
+from crdtcat.errors import InvalidArgument
+
+CHANGE_FIELDS: Final = (
+    st.StructField("_change_type", st.StringType(), nullable=False),
+    st.StructField("_version", st.StringType(), nullable=False),
+    st.StructField("_committed_at", st.TimestampType(), nullable=False),
+)
+"""What kind of change, by which version, and when that was."""
+
+
+def change_schema(schema: st.StructType) -> st.StructType:
+    """The columns of a change feed. Raises `InvalidArgument` if the table has one of those names."""
+    taken = [field.name for field in CHANGE_FIELDS if field.name in schema.fieldNames()]
+    if taken:
+        raise InvalidArgument(f"the table has a column {taken[0]!r}, as the change feed does: rename it")
+    return st.StructType([*schema.fields, *CHANGE_FIELDS])
