@@ -251,7 +251,7 @@ def _compactions(spark: Any, lake: Catalog, count: int, results: Results) -> Non
         for at in range(count if name != "warm" else count // 10):
             table.append({"id": [at * 100 + n for n in range(100)], "text": ["x" * 50] * 100})
         table.checkpoint()
-    compact(spark, lake, "warm")  # workers are up after this
+    compact(spark, lake, "warm", rows=500)  # several groups: all workers are up after this
     taken = {}
     actions: dict[str, Callable[[], CompactResult]] = {
         "local": lambda: lake.table("here").compact(),
