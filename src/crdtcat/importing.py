@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +25,7 @@ from crdtcat.head import Version
 from crdtcat.incarnations import MAIN
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.upkeep import upkeep
+from crdtcat.pools import ThreadPool
 from crdtcat.store import Store, open_store
 from crdtcat.verbs.parquet_files import list_files, read_files, units_of
 from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
@@ -229,7 +229,7 @@ def import_here(plan: ImportPlan, tell: Tell) -> ImportResult:
     threads = max(1, min(THREADS_MAX, os.cpu_count() or 1, len(plan.units)))
     done: list[Imported] = []
     total, groups, nbytes = sum(unit.groups for unit in plan.units), 0, 0
-    with ThreadPoolExecutor(threads, "crdtcat-import") as pool:
+    with ThreadPool(threads, "crdtcat-import") as pool:
         futures = [pool.submit(plan.run, unit) for unit in plan.units]
         try:
             for unit, future in zip(plan.units, futures, strict=True):

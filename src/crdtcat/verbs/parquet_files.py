@@ -9,7 +9,6 @@ that column. Nothing is written here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
@@ -19,6 +18,7 @@ import pyarrow as pa
 from crdtcat.chunks.foreign import ForeignFile, read_foreign
 from crdtcat.errors import InvalidArgument, InvalidName, SchemaMismatch, UserError
 from crdtcat.format.ops import ColumnId
+from crdtcat.pools import ThreadPool
 from crdtcat.store import ObjectInfo, Store
 from crdtcat.writing.fit import Known, KnownColumn, fit
 from crdtcat.writing.imported import ImportUnit, Run, SourceFile
@@ -83,7 +83,7 @@ def read_files(
     One or two GETs per file. Raises `UserError`, naming the first file that does not fit.
     """
     opened: list[ForeignFile] = []
-    with ThreadPoolExecutor(THREADS, "crdtcat-import") as pool:
+    with ThreadPool(THREADS, "crdtcat-import") as pool:
         for file in pool.map(lambda item: read_foreign(source, item.name, item.size), files):
             opened.append(file)
             told(len(opened), len(files))
