@@ -163,6 +163,19 @@ def test_every_missing_object_is_named() -> None:
     assert table.verify().ok
 
 
+def test_a_missing_transaction_is_looked_for_where_it_was() -> None:
+    catalog = everything()
+    with catalog.transaction() as transaction:
+        transaction.append("t", rows(frozenset({5})))
+    table = catalog.table("t")
+    assert table.head().row_count == 6
+    (name,) = (name for name in objects(catalog) if name.startswith("transactions/"))
+    catalog.store.delete([name])
+    (problem,) = table.verify("metadata").problems
+    assert (problem.name, problem.rows, problem.past_rows) == ("transactions/", 1, 0)
+    assert str(table.head().history[-1].id) in problem.why
+
+
 def test_a_missing_bundle_is_told_by_the_versions_it_held() -> None:
     catalog = everything()
     table = catalog.table("t")

@@ -165,8 +165,11 @@ def _judge(session: Session, check: LogCheck, damaged: dict[str, DataError]) -> 
     missing = {(id.writer, id.seq) for id in lost_rows}
     named = [id for id in lost_rows if session.state.file_of(id) not in damaged]
     for id in named[:NAMED_MAX]:
-        why = "missing: this handle has read it, and neither it nor a bundle with it is there now"
-        check.problems.append(Problem(session.state.file_of(id), why, lost_rows[id], 0))
+        name, why = session.state.file_of(id), "this handle has read it, and neither it nor a bundle with it"
+        if known.transaction[known.index_of(id)].is_valid:  # its file has an id of its own
+            name = TRANSACTIONS
+            why = f"this handle has read version {id} of a transaction, and neither that nor a bundle with it"
+        check.problems.append(Problem(name, f"missing: {why} is there now", lost_rows[id], 0))
     if len(named) > NAMED_MAX:
         rows = sum(lost_rows[id] for id in named[NAMED_MAX:])
         why = f"{len(named) - NAMED_MAX:,} more versions are missing"
