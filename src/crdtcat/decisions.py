@@ -40,6 +40,11 @@ def decide(store: Store, transaction: int, *, committed: bool) -> bool:
 
 def with_decisions(store: Store, state: State) -> State:
     """A state with every decision that it waits for and that was made. One GET for each."""
+    return state.joined(decisions_for(store, state))
+
+
+def decisions_for(store: Store, state: State) -> list[tuple[str, bytes]]:
+    """The decisions that a state waits for and that were made, as files. One GET for each."""
     names = state.undecided()
     answers = store.get_many([(name, 0, None) for name in names])
-    return state.joined([(name, data) for name, data in zip(names, answers, strict=True) if data is not None])
+    return [(name, data) for name, data in zip(names, answers, strict=True) if data is not None]

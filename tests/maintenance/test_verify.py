@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -125,6 +126,31 @@ def test_no_log_file_with_any_damaged_byte_is_taken_for_one() -> None:
         for at in range(len(data)):
             with pytest.raises(DataError):
                 State(folder).joined([(name, _flipped(data, at))])
+
+
+def test_every_damaged_byte_of_a_strict_table_with_a_transaction_and_of_a_branch_is_found() -> None:
+    catalog = lake(grace_seconds=0, max_commit_delay_seconds=0)
+    strict = [catalog.create_table(name, SCHEMA, mode="cas") for name in ("s", "u")]
+    with catalog.transaction() as transaction:
+        for table in strict:
+            transaction.append(table.name, rows(frozenset({0})))
+    main = catalog.create_table("t", SCHEMA)
+    main.append(rows(frozenset({0, 1})))
+    main.expire(older_than=timedelta(0))
+    branch = main.branch("b")
+    branch.append(rows(frozenset({2})))
+    handles, store = [*strict, main, branch], catalog.store
+    whole = {name: data for name in objects(catalog) if (data := store.get(name))}
+    ends = {name.rpartition(".")[2] for name in whole}
+    assert ends == {"json", "v", "b", "c", "decision", "parquet"}
+    for name, data in whole.items():
+        for at in range(0, len(data), 1 if EVERY_BYTE else 1 + len(data) // 10):
+            store.put(name, _flipped(data, at))
+            reports = [table.verify("bytes") for table in handles]
+            named = {problem.name for report in reports for problem in report.problems}
+            assert name in named, f"byte {at} of {name}"
+        store.put(name, data)
+    assert all(table.verify("content").ok for table in handles)
 
 
 def test_truncated_and_grown_objects_are_found() -> None:

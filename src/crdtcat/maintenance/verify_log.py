@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from crdtcat.decisions import with_decisions
+from crdtcat.decisions import decisions_for
 from crdtcat.errors import Corrupt, CrdtcatError, DataError, InvalidArgument
 from crdtcat.format.refs import decode_branch_start, start_name
 from crdtcat.format.sealed_json import seal_json, unseal_json
@@ -25,7 +25,7 @@ from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.verify_report import Problem
 from crdtcat.maintenance.verify_small_files import LogCheck, check_lists, check_small_files, why_of
 from crdtcat.protocol import is_bundle, is_claim, is_commit, is_version, mark_name
-from crdtcat.protocol.names import TRANSACTIONS
+from crdtcat.protocol.names import TRANSACTIONS, is_decision
 from crdtcat.protocol.reader import PASSES_MAX
 from crdtcat.session import Session
 from crdtcat.store import ObjectInfo
@@ -109,7 +109,10 @@ def _read_files(session: Session, check: LogCheck, tell: Tell) -> dict[str, Data
             check.bytes += sum(len(data) for _, data in files)
             total = len(done) + sum(item.name not in done for item in todo)
             tell(Progress(what, len(done), total, "log files", check.bytes, len(damaged)))
-        check.state = with_decisions(session.store, check.state)
+        decisions = [file for file in decisions_for(session.store, check.state) if file[0] not in damaged]
+        check.state = _joined(check.state, decisions, damaged)
+        check.files += len(decisions)
+        check.bytes += sum(len(data) for _, data in decisions)
         now = check.state.gaps()
         if not vanished and now == gaps:  # seen twice, or none: not a version that came in between
             break
@@ -155,7 +158,9 @@ def _judge(session: Session, check: LogCheck, damaged: dict[str, DataError]) -> 
     lost_rows = {known.id_at(int(at)): _rows_added(session, int(at)) for at in lost.tolist()}
     for name, error in sorted(damaged.items()):
         rows: int | None = None
-        if index_of_file(log, name) >= 0:
+        if is_decision(name):
+            pass  # what it decides is in claims, which nobody can count without it
+        elif index_of_file(log, name) >= 0:
             rows = 0
         elif index_of_file(known, name) >= 0:
             rows = _rows_added(session, index_of_file(known, name))
