@@ -56,8 +56,9 @@ def test_a_seed_is_the_same_run_again_in_any_process() -> None:
     assert digest(6) != digest(5)
 
 
-def first_failure(seeds: int) -> SimulationFailed:
-    for seed in range(seeds):
+def first_failure(seeds: range) -> SimulationFailed:
+    """Of seeds that begin near one that is known to fail: any hundred have one, these have it soon."""
+    for seed in seeds:
         try:
             simulate(seed)
         except SimulationFailed as failed:
@@ -67,7 +68,7 @@ def first_failure(seeds: int) -> SimulationFailed:
 
 def test_a_reader_that_skips_what_vanished_is_found_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "Reader", SkippingReader)
-    failed = first_failure(100)
+    failed = first_failure(range(55, 155))
     assert f"replay({failed.seed})" in str(failed)
     with pytest.raises(SimulationFailed) as again:
         replay(failed.seed)
@@ -81,12 +82,12 @@ def test_a_writer_that_takes_no_answer_for_success_is_found(monkeypatch: pytest.
         return replace(done, outcome=Outcome.DONE) if done.outcome is Outcome.UNKNOWN else done
 
     monkeypatch.setattr(writer, "run", certain)
-    assert re.search("Corrupt|not there", first_failure(100).why)
+    assert re.search("Corrupt|not there", first_failure(range(100)).why)
 
 
 def test_a_writer_that_takes_no_answer_for_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "CommitUnknown", StoreUnavailable)
-    assert "failed, are there" in first_failure(100).why
+    assert "failed, are there" in first_failure(range(33, 133)).why
 
 
 def test_what_breaks_during_a_request_of_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +99,7 @@ def test_what_breaks_during_a_request_of_another_is_found(monkeypatch: pytest.Mo
         return "nothing"
 
     monkeypatch.setattr(Simulation, "_read", check)
-    found = first_failure(10)
+    found = first_failure(range(10))
     assert found.why == "AssertionError: a read within a request"
     assert "gave up" not in found.trace[-1]
 
