@@ -390,3 +390,21 @@ def test_a_keyed_table() -> None:
     fresh(catalog).upsert([{"n": 11, "x": 1}])
     assert {"n": 11, "x": 1} in fresh(catalog).read().to_pylist()
     assert fresh(catalog).verify("content").ok
+
+
+def test_a_bundle_of_folded_versions_is_taken_in_without_them() -> None:
+    """The base has let their chunks go: there is nothing to bundle any more."""
+    catalog = lake(inline_bytes=0, max_commit_delay_seconds=0)
+    table = catalog.create_table("t")
+    for number in range(4):
+        table.append([{"n": number}])
+    table.overwrite([{"n": 4}])
+    table.append([{"n": 5}])
+    table.checkpoint()
+    table.expire(keep_last=1)
+    for number in range(6, 12):
+        table.append([{"n": number}])
+    result = table.checkpoint()
+    assert result.replaced == 1
+    assert another(catalog).table("t").read().column("n").to_pylist() == list(range(4, 12))
+    assert another(catalog).table("t").verify().ok

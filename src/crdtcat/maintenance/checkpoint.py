@@ -90,7 +90,8 @@ def checkpoint(session: Session, made: Sequence[str] = ()) -> CheckpointResult:
             continue  # collected since: a bundle of higher rank covers it, and will be taken in next time
         bundle = reader.state.read((name, data))
         found = log.find(bundle.log.ids)
-        covers[name] = found[found >= 0]  # some may be dead below the horizon
+        found = found[found >= 0]  # some may be dead below the horizon
+        covers[name] = found[~log.is_folded[found]]  # a base has these, without the chunks that it let go
         summaries[name] = Summary(len(bundle.log), b"", b"", bundle.replaces)
     waiting = np.ones(len(log), bool)
     if session.start is not None and len(session.start):  # the start of a branch lies in its source's log
