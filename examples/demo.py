@@ -24,6 +24,7 @@ from crdtcat.spark import compact, load, save, verify
 from examples.spark_session import quiet_session
 
 TASKS, EVENTS = 60, 600_000
+USERS = 5_000
 LATE_FILES, LATE_EVENTS = 6, 5_000
 
 
@@ -88,10 +89,28 @@ def killed_workers(spark: Any, lake: Catalog) -> None:
     )
 
 
+def upserts(spark: Any, lake: Catalog) -> None:
+    """Late data replaces rows by key, column by column; nothing is read for it."""
+    say(
+        "3. Late data is upserted: tasks commit what they have, and rows are merged by key when they are read"
+    )
+    users = spark.range(0, USERS, 1, 4).selectExpr("concat('user-', id) as user", "id as n", "'new' as state")
+    save(users, lake, "users", key=["user"], commit="task")
+    late = users.where("n % 5 = 0").selectExpr("user", "'corrected' as state")
+    for _ in range(2):  # who knows whether it was sent before
+        save(late, lake, "users", commit="task")
+    rows = lake.read("users")
+    corrected = rows.column("state").to_pylist().count("corrected")
+    kept = sum(rows.column("n").to_pylist()) == sum(range(USERS))
+    print(
+        f"  {rows.num_rows:,} users, {corrected:,} of them corrected; columns that were not sent stay: {kept}"
+    )
+
+
 def stream_and_read(spark: Any, lake: Catalog, folder: Path) -> None:
     """A streaming query appends late events while readers read; each reader sees one snapshot."""
     say(
-        "3. A streaming query appends late events, and is stopped and started again,",
+        "4. A streaming query appends late events, and is stopped and started again,",
         "while the table is compacted by Spark tasks and readers go on; nobody waits for anybody",
     )
     late = folder / "late"
@@ -127,7 +146,7 @@ def stream_and_read(spark: Any, lake: Catalog, folder: Path) -> None:
 
 def read_back(spark: Any, lake: Catalog) -> None:
     """The merged table, by SQL, at the speed of Spark's own Parquet reader."""
-    say("4. All of it read back, merged, by SQL over Spark's own Parquet reader")
+    say("5. All of it read back, merged, by SQL over Spark's own Parquet reader")
     load(spark, lake, "events").createOrReplaceTempView("events")
     rows = spark.sql(
         "select kind, count(*) n, count(distinct user) users, round(sum(amount), 2) amount "
@@ -139,7 +158,7 @@ def read_back(spark: Any, lake: Catalog) -> None:
 
 def history_and_conflicts(table: Table, other: Table) -> None:
     """One order that everybody agrees on; what loses is listed."""
-    say("5. History: one order that everybody agrees on (the last three), and conflicts, none of them silent")
+    say("6. History: one order that everybody agrees on (the last three), and conflicts, none of them silent")
     for version in table.history()[-3:]:
         print(f"  {version}")
     table.head(), other.head()
@@ -152,7 +171,7 @@ def history_and_conflicts(table: Table, other: Table) -> None:
 def storage(spark: Any, lake: Catalog, folder: Path) -> None:
     """What it takes, and that every byte is what it was."""
     table = lake.table("events")
-    say("6. Storage and verification")
+    say("7. Storage and verification")
     print(f"  {table.checkpoint()}")
     size = sum(item.size for hh in lake.store.folders("data/") for item in lake.store.list(f"data/{hh}/"))
     plain = folder / "plain"
@@ -177,6 +196,7 @@ def main() -> None:
         lake = stack.enter_context(Catalog(folder / "lake"))
         ingest(spark, lake)
         killed_workers(spark, lake)
+        upserts(spark, lake)
         stream_and_read(spark, lake, folder)
         read_back(spark, lake)
         history_and_conflicts(lake.table("events"), Catalog(folder / "lake").table("events"))

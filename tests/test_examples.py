@@ -32,6 +32,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "demo": (
         "60 versions by",
         "4,000 rows of 4,000; 2 commits are void",
+        "5,000 users, 1,000 of them corrected; columns that were not sent stay: True",
         "compacted",
         "each the same number twice: True",
         "630,000 rows, 630,000 expected",

@@ -23,9 +23,10 @@ from crdtcat.spark.types import arrow_schema, spark_schema, to_spark
 from crdtcat.spark.worker import task_begins
 
 BATCH_ROWS: Final = 64 * 1024  # at 10,000 a scan takes a sixth longer
+ALONE_ROWS: Final = 16 * 1024  # of a table that is passed on as it is: joining it with others would copy it
 PARTITION_BYTES: Final = 128 * 2**20  # Arrow content; half a core minute of most queries
-PARTITION_BYTES_LEAST: Final = 8 * 2**20  # a smaller task costs more to start than to run
-PARTITIONS_WANTED: Final = 16  # of a table that is not large: a few for each core of a small machine
+PARTITION_BYTES_LEAST: Final = 16 * 2**20  # a smaller task costs more to start than to run
+PARTITIONS_WANTED: Final = 8  # of a table that is not large: a few for each core of a small machine
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +112,13 @@ def gathered(tables: Iterator[pa.Table], target: pa.Schema) -> Iterator[pa.Recor
     for table in tables:
         if not table.num_rows:
             continue
+        alone = table.num_rows >= ALONE_ROWS
+        if waiting and (alone or rows + table.num_rows > BATCH_ROWS):
+            yield from _batches(waiting)
+            waiting, rows = [], 0
         waiting.append(to_spark(table, target))
         rows += table.num_rows
-        if rows >= BATCH_ROWS:
+        if alone:
             yield from _batches(waiting)
             waiting, rows = [], 0
     if waiting:
