@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a JVM that lives for minutes compiles for nobody
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,6 +32,7 @@ def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.network.timeout": "1200s",  # a machine that stands still for minutes has failed nobody
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -20,7 +20,7 @@ from crdtcat import Catalog
 from crdtcat.chunks.foreign import read_foreign
 from crdtcat.chunks.read import FooterCache, SegmentRef, read_footer
 from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, SchemaMismatch
-from crdtcat.importing import plan_import
+from crdtcat.importing import import_here, plan_import
 from crdtcat.maintenance.progress import Progress
 from crdtcat.store import open_store
 from tests.bounds import bounded
@@ -154,6 +154,27 @@ def test_an_import_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     done = catalog.import_parquet("t", source, commit="file")
     assert (done.skipped, done.rows) == (1, 100)
     assert catalog.read("t").column("id").to_pylist() == list(range(200))
+
+
+def test_requests(tmp_path: Path) -> None:
+    """Footers once to plan and once to stage, row groups once; a segment for each run, and the version."""
+    source = folder(tmp_path, rows(0, 350), rows(350, 250), rows(600, 20))
+    catalog = lake(tmp_path)
+    catalog.create_table("t", rows(1, 1).schema)
+    catalog.table("t").append(rows(1, 1))
+    before = catalog.store.requests.snapshot()
+    plan = plan_import(
+        catalog, "t", source, storage_options=None, branch="main", commit="job", partition_by=(), key=(),
+        evolve=False, as_they_are=True, query=None, metadata=None, tell=lambda _: None,
+    )  # fmt: skip
+    planned = plan.source.requests.snapshot()
+    assert (planned.list, planned.get) == (2, 3)  # files and folders; three footers
+    assert catalog.store.requests.since(before).put == 0
+    import_here(plan, lambda _: None)
+    staged = plan.source.requests.since(planned)
+    assert (staged.list, staged.get) == (0, 6)  # three footers, and the row groups of three files in one each
+    made = catalog.store.requests.since(before)
+    assert made.put == 3  # two segments as they are, and a version that holds the small file's rows
 
 
 def test_files_that_change_meanwhile_are_named(tmp_path: Path) -> None:
