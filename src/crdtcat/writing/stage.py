@@ -205,10 +205,9 @@ class Stager:
     def _start(self, pieces: list[Piece]) -> None:
         """Let a thread make a stretch of them; waits while every thread has one."""
         if self._threads is None:
-            # One more than there are cores, so that none waits while rows are cut; and one that stores.
-            self._threads = ThreadPool(_cores() + 2, "crdtcat-stage")
+            self._threads = ThreadPool(_cores() + 1, "crdtcat-stage")  # one that stores
             self.staged.begin()
-        self._wait(_cores())
+        self._wait(_cores() - 1)
         self._running.append(
             self._threads.submit(lambda: self._encoded([prepare(piece) for piece in pieces]))
         )
