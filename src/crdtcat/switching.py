@@ -12,6 +12,7 @@ it has to be seen by the switch or to find out:
    it waits for it, and in the end takes the number itself, so that nobody can switch without listing again.
 
 Nobody waits but whoever switches, unless they meet; only commits that were slow pay a listing more.
+(Model: `Switching` in proofs/tla.)
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from crdtcat.clock import HybridClock
-from crdtcat.errors import NotFound
+from crdtcat.decisions import read_decision
+from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.format.settings import dropped_name
 from crdtcat.importing import ImportResult, import_here, plan_import
 from crdtcat.incarnations import MAIN, exists
@@ -77,6 +78,19 @@ class TendedCatalog:
         """
         self._check_format()
         return collect_transactions(self.store, self.options, self._open_log)
+
+    def transaction_status(self, id: str) -> str:
+        """What became of a transaction over tables in CAS mode: "committed" or "aborted", for ever; or
+        "prepared": nobody has decided it, as far as the store knows. One GET.
+
+        Raises `InvalidArgument` for what is no `Transaction.id`.
+        """
+        try:
+            number = int(id, 16)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument(f"{id!r} is not the id of a transaction") from error
+        found = read_decision(self.store, number)
+        return "prepared" if found is None else "committed" if found else "aborted"
 
     def _open_log(self, folder: str) -> Session | None:
         """A session on the log in a folder; `None` where its table was dropped.

@@ -28,6 +28,8 @@ QUICK = (
     "Reuse_deletes_at_once_bug",
     "Segments_unique_names",
     "Segments_content_addressed_bug",
+    "Switching_two_writers",
+    "Switching_does_not_wait_bug",
     "Transactions_two_tables",
     "Transactions_lists_once_bug",
 )

@@ -156,6 +156,38 @@ def test_a_coordinator_that_comes_too_late_finds_its_transaction_aborted() -> No
     assert (values(Catalog(url), "a"), values(Catalog(url), "b")) == ([0] * 4, [0, 0, 0, 0, 9])
 
 
+def test_its_status_can_be_observed_by_anybody_at_any_time() -> None:
+    catalog, url = lake()
+    other, create = Catalog(url, upkeep=False), catalog.store.put_if_absent
+    seen: list[Any] = []
+
+    def watched(name: str, data: Any) -> bool:
+        if is_decision(name):
+            seen.append((tx.status, other.transaction_status(str(tx.id))))
+        return create(name, data)
+
+    catalog.store.put_if_absent = watched  # type: ignore[method-assign]
+    with catalog.transaction() as tx:
+        tx.update("a", "n = 1", {"x": 5})
+        assert (tx.status, tx.id) == ("open", None)
+    assert seen == [("prepared", "prepared")]
+    assert (tx.status, other.transaction_status(str(tx.id))) == ("committed", "committed")
+
+    def late(name: str, data: Any) -> bool:
+        if is_decision(name):
+            Catalog(url, upkeep=False, lease_seconds=0, base_delay=0).table("a").append([{"n": 9, "x": 9}])
+        return create(name, data)
+
+    catalog.store.put_if_absent = late  # type: ignore[method-assign]
+    tx = catalog.transaction()
+    tx.update("a", "n = 1", {"x": 6})
+    with pytest.raises(CommitContended):
+        tx.commit()
+    assert (tx.status, other.transaction_status(str(tx.id))) == ("aborted", "aborted")
+    with pytest.raises(InvalidArgument, match="not the id"):
+        other.transaction_status("perhaps")
+
+
 def test_who_finds_a_transaction_that_was_committed_meanwhile_judges_it() -> None:
     catalog, url = lake()
     transaction = prepared(catalog)

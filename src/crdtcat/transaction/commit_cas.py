@@ -9,7 +9,7 @@ before that leaves claims that the next writer aborts; whoever dies after it has
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -91,10 +91,13 @@ class TransactionChange(LogChange):
         return builder.build()
 
 
-def commit_cas(sessions: Sequence[StagedSession], *, serializable: bool) -> list[tuple[Version, ...]]:
+def commit_cas(
+    sessions: Sequence[StagedSession], *, serializable: bool, prepared: Callable[[int], None]
+) -> list[tuple[Version, ...]]:
     """Commit what is staged, in all logs at once. One PUT for each table, and one for the decision.
 
     A serializable transaction also claims tables that it only read: until it is decided, nobody changes them.
+    `prepared` is told the transaction's number once all tables are claimed.
 
     Raises:
         CommitConflict: a commit that came between touched the same; nothing was committed.
@@ -129,6 +132,7 @@ def commit_cas(sessions: Sequence[StagedSession], *, serializable: bool) -> list
         if isinstance(error, ModeSwitched):
             raise switched_meanwhile(session.table) from error
         raise
+    prepared(slot.writer)
     _decide(sessions, slot.writer)
     return [_versions(session, done[session.folder]) for session in sessions]
 
@@ -157,8 +161,8 @@ def _decide(sessions: Sequence[StagedSession], writer: int) -> None:
         committed = decide(sessions[0].store, writer, committed=True)
     except StoreUnavailable as error:
         raise CommitUnknown(
-            f"transaction {writer:016x}: the store gave no clear answer to its decision; it may stand: look "
-            "for it in history() before you repeat it"
+            f"transaction {writer:016x}: the store gave no clear answer to its decision; it may stand: ask "
+            "catalog.transaction_status(transaction.id) before you repeat it"
         ) from error
     if not committed:
         raise CommitContended(

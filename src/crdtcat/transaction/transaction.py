@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import pyarrow as pa
 
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import CommitContended, InvalidArgument
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.snapshot import versions_of
 from crdtcat.incarnations import MAIN
@@ -57,7 +57,9 @@ class Transaction:
     pickled, for other processes to stage with; `join` takes back what they staged.
 
     Attributes:
-        status: "open", "committed" or "aborted".
+        status: "open", "committed" or "aborted"; over tables in CAS mode "prepared" while all tables are
+            claimed and nothing is decided, also where the store gave no clear answer to that.
+        id: over tables in CAS mode, once it is prepared: its name, for `Catalog.transaction_status`.
         versions: once committed, what was committed to each table, in order.
     """
 
@@ -69,6 +71,7 @@ class Transaction:
         self._since_ms = wall_ms()
         self._start()
         self.status = "open"
+        self.id: str | None = None
         self.versions: dict[str, tuple[Version, ...]] = {}
         with self._lock():
             self._pin([(name, MAIN) for name in dict.fromkeys(tables)])
@@ -222,6 +225,7 @@ class Transaction:
         self._catalog = state["catalog"]
         self._start()
         self.status, self.versions, self.isolation = "forked", {}, state["isolation"]
+        self.id = None
         self._waiting.update(state["waiting"])
 
     # Its end.
@@ -248,12 +252,25 @@ class Transaction:
         if sessions:
             require_in_time(self._since_ms)
             cas = sessions[0].settings.mode == "cas"
-            committed = commit_cas(sessions, serializable=strict) if cas else commit_merged(sessions)
+            committed = self._decided(sessions, strict=strict) if cas else commit_merged(sessions)
             self.versions = {
                 session.table: made for session, made in zip(sessions, committed, strict=True) if made
             }
         self.status = "committed"
         return self.versions
+
+    def _decided(self, sessions: Sequence[StagedSession], *, strict: bool) -> list[tuple[Version, ...]]:
+        """Commit to tables in CAS mode, and keep the status."""
+
+        def prepared(writer: int) -> None:
+            self.id, self.status = f"{writer:016x}", "prepared"
+
+        try:
+            return commit_cas(sessions, serializable=strict, prepared=prepared)
+        except CommitContended:
+            if self.status == "prepared":
+                self.status = "aborted"  # by somebody who waited for it
+            raise
 
     def abort(self) -> None:
         """Let go of everything staged. No request."""
