@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crdtcat.errors import StoreUnavailable
+from crdtcat.errors import InvalidArgument, StoreUnavailable
 from crdtcat.format.sections import Array
 from crdtcat.head.clocks import Clocks, Members
 from crdtcat.log import Log, empty_log, select
@@ -174,3 +174,12 @@ def _without(log: Log, doomed: Array) -> Log:
     if len(numbers):  # claims that hold nothing saw nothing, and would hide that one below them is missing
         dropped |= log.number > numbers.min()
     return select(log, ~dropped)
+
+
+def require_one_mode(session: Session, modes: set[str]) -> None:
+    """Raises `InvalidArgument` where a table is in another mode than others of its transaction."""
+    if modes - {session.settings.mode}:
+        raise InvalidArgument(
+            f"table {session.table!r} is in {session.settings.mode} mode, and others of this transaction "
+            "are not"
+        )

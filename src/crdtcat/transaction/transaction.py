@@ -26,7 +26,7 @@ from crdtcat.session import Session
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.commit import commit_merged
 from crdtcat.transaction.commit_cas import commit_cas, require_unchanged
-from crdtcat.transaction.pinning import Known, pin
+from crdtcat.transaction.pinning import Known, pin, require_one_mode
 from crdtcat.transaction.table import StagedTable
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.staged import require_in_time
@@ -113,7 +113,7 @@ class Transaction:
         """Take in more tables, all of one moment."""
         bases = [self._base(*name) for name in names]
         for base in bases[1:]:
-            _require_one_mode(base, {bases[0].settings.mode})
+            require_one_mode(base, {bases[0].settings.mode})
         fresh = [base for name, base in zip(names, bases, strict=True) if name not in self._waiting]
         held = [(table._session.base, table._session.pinned) for table in self._all()]
         found = dict(zip((base.folder for base in fresh), pin(fresh, held, self._begun), strict=True))
@@ -130,7 +130,7 @@ class Transaction:
 
     def _base(self, name: str, branch: str) -> Session:
         base = self._catalog.table(name, branch)._session
-        _require_one_mode(base, {table._session.settings.mode for table in self._all()})
+        require_one_mode(base, {table._session.settings.mode for table in self._all()})
         if self.isolation == "serializable" and base.settings.mode != "cas":
             raise InvalidArgument(f"table {name!r} is in merge mode: serializable is for tables in CAS mode")
         return base
@@ -294,10 +294,3 @@ class Transaction:
             self.commit()
         else:
             self.abort()
-
-
-def _require_one_mode(base: Session, modes: set[str]) -> None:
-    if modes - {base.settings.mode}:
-        raise InvalidArgument(
-            f"table {base.table!r} is in {base.settings.mode} mode, and others of this transaction are not"
-        )
