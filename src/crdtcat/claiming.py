@@ -136,6 +136,12 @@ class Committing:
         since = standing & (seen.log.find(log.ids) < 0) & ~np.isin(log.operation, (TO_CAS, TO_MERGE))
         return self._judged(change, np.flatnonzero(since).tolist()), newest(log), began
 
+    @property
+    def claimed(self) -> int:
+        """The number that it has taken."""
+        assert self.step is not None
+        return self.step.number
+
     def require_unchanged(self, change: LogChange, notes: Sequence[Note], log: Log | None) -> None:
         """Hold what was read some time ago against the claims that this commit has seen since."""
         if log is None or change.asked is None or not notes:

@@ -3,15 +3,26 @@
 A transaction prepares a claim in each of its tables; none of them counts before `<transaction>.decision` says
 "committed". The object is created exclusively, so of a coordinator that wants to commit and a bystander that
 has waited long enough to abort, one wins, and everybody reads the same.
+
+A decision to commit says which claims wait for it. Once all of them are in bundles that are older than the
+grace period it is deleted (`crdtcat.maintenance.decisions`): whoever could still ask for it has thrown away
+what it knew by then. One to abort stays: its coordinator may still be claiming.
+(Model: `Decisions` in proofs/tla.)
 """
 
 from __future__ import annotations
 
-from crdtcat.errors import Corrupt
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from crdtcat.format.decision import decode_decision, encode_decision
 from crdtcat.log import State
+from crdtcat.log.transactions import transactions_in
 from crdtcat.protocol.names import decision_name
 from crdtcat.store import Missing, Store
+
+if TYPE_CHECKING:
+    from crdtcat.session import Session
 
 
 def read_decision(store: Store, transaction: int) -> bool | None:
@@ -23,19 +34,21 @@ def read_decision(store: Store, transaction: int) -> bool | None:
         return None
 
 
-def decide(store: Store, transaction: int, *, committed: bool) -> bool:
+def decide(
+    store: Store, transaction: int, *, committed: bool, claims: Mapping[str, int] | None = None
+) -> bool:
     """Decide a transaction, if nobody has; what was decided. One PUT, and one or two GETs if somebody had.
+
+    `claims`: by log folder, every claim that waits for it, where that is known.
 
     Raises:
         StoreUnavailable: it may or may not be decided.
     """
     name = decision_name(transaction)
-    if store.put_if_absent(name, encode_decision(committed=committed)):
+    if store.put_if_absent(name, encode_decision(committed=committed, claims=claims)):
         return committed
     found = read_decision(store, transaction)
-    if found is None:
-        raise Corrupt(name, "was there, and is gone: decisions are for ever")
-    return found
+    return found is not False  # it was there: one that is gone by now was committed, others are never deleted
 
 
 def with_decisions(store: Store, state: State) -> State:
@@ -48,3 +61,11 @@ def decisions_for(store: Store, state: State) -> list[tuple[str, bytes]]:
     names = state.undecided()
     answers = store.get_many([(name, 0, None) for name in names])
     return [(name, data) for name, data in zip(names, answers, strict=True) if data is not None]
+
+
+def status_in(session: Session, transaction: int) -> str | None:
+    """What a log knows of a transaction: "prepared" or "committed"; `None`: nothing. A refresh."""
+    state = session.refresh().state
+    if decision_name(transaction) in state.undecided():
+        return "prepared"
+    return "committed" if transaction in transactions_in(state.log) else None

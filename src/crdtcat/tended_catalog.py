@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from crdtcat.clock import HybridClock
-from crdtcat.decisions import read_decision
+from crdtcat.decisions import read_decision, status_in
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.format.settings import dropped_name
 from crdtcat.importing import ImportResult, import_here, plan_import
@@ -81,16 +81,25 @@ class TendedCatalog:
 
     def transaction_status(self, id: str) -> str:
         """What became of a transaction over tables in CAS mode: "committed" or "aborted", for ever; or
-        "prepared": nobody has decided it, as far as the store knows. One GET.
+        "prepared": its claims are there, and nobody has decided it.
 
-        Raises `InvalidArgument` for what is no `Transaction.id`.
+        One GET; where there is no decision, because it is not made or was collected, a refresh of every table
+        and branch. Raises `NotFound` where no table knows it, and `InvalidArgument` for what is no
+        `Transaction.id`.
         """
         try:
-            number = int(id, 16)
+            writer = int(id, 16)
         except (TypeError, ValueError) as error:
             raise InvalidArgument(f"{id!r} is not the id of a transaction") from error
-        found = read_decision(self.store, number)
-        return "prepared" if found is None else "committed" if found else "aborted"
+        found = read_decision(self.store, writer)
+        if found is not None:
+            return "committed" if found else "aborted"
+        for name in self.tables():
+            for branch in (MAIN, *self.table(name).branches()):
+                status = status_in(self.table(name, branch)._session, writer)
+                if status is not None:
+                    return status
+        raise NotFound(f"no table of {self.store.url} knows a transaction {id}")
 
     def _open_log(self, folder: str) -> Session | None:
         """A session on the log in a folder; `None` where its table was dropped.

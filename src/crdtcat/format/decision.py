@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 
 
-def encode_decision(*, committed: bool) -> bytes:
-    """The file's bytes."""
-    return seal_json({"format": FORMAT_NUMBER, "decision": "committed" if committed else "aborted"})
+def encode_decision(*, committed: bool, claims: Mapping[str, int] | None = None) -> bytes:
+    """The file's bytes. `claims`: by log folder, the number of every claim that waits for it, if known."""
+    content: dict[str, Any] = {
+        "format": FORMAT_NUMBER,
+        "decision": "committed" if committed else "aborted",
+    }
+    if claims is not None:
+        content["claims"] = dict(sorted(claims.items()))
+    return seal_json(content)
+
+
+def decided_claims(data: bytes, name: str) -> dict[str, int] | None:
+    """Every claim that waited for a decision, by log folder; `None`: it does not say. Raises `Corrupt`."""
+    claims = unseal_json(data, name).get("claims")
+    if claims is None:
+        return None
+    if not isinstance(claims, dict) or not all(isinstance(number, int) for number in claims.values()):
+        raise Corrupt(name, "its claims are no numbers by folder")
+    return claims
 
 
 def decode_decision(data: bytes, name: str) -> bool:

@@ -20,9 +20,10 @@ from crdtcat.drive import store_now_ms
 from crdtcat.format.version import decode_version
 from crdtcat.log.log import ID
 from crdtcat.maintenance.checkpoint import checkpoint
+from crdtcat.maintenance.decisions import collect_decisions
 from crdtcat.options import Options
 from crdtcat.protocol import is_bundle, is_version
-from crdtcat.protocol.names import TRANSACTIONS
+from crdtcat.protocol.names import TRANSACTIONS, is_decision
 from crdtcat.session import Session
 from crdtcat.store import Store
 
@@ -37,31 +38,35 @@ class TransactionsResult:
     Attributes:
         deleted: files deleted.
         kept: files left: too young, or not in the bundles of every log they touch for long enough.
+        decisions: decisions deleted.
         bundled: logs for which a bundle was written.
         seconds: how long it took.
     """
 
     deleted: int
     kept: int
+    decisions: int
     bundled: int
     seconds: float
 
     def __str__(self) -> str:
         return (
-            f"transactions: {self.deleted:,} files deleted, {self.kept:,} kept, {self.bundled} logs bundled, "
-            f"in {self.seconds:.2f} s"
+            f"transactions: {self.deleted:,} files deleted, {self.kept:,} kept, {self.decisions:,} decisions "
+            f"deleted, {self.bundled} logs bundled, in {self.seconds:.2f} s"
         )
 
 
 def collect_transactions(store: Store, options: Options, open_log: OpenLog) -> TransactionsResult:
-    """Delete the files of transactions that every log they touch has in a bundle older than the grace period.
+    """Delete the files of transactions that every log they touch has in a bundle older than the grace period,
+    and decisions that nobody asks for any more.
 
     Costs one LIST page per 1,000 files, one GET for each file older than the grace period, and for each log
     they touch one LIST and one GET per old bundle; a checkpoint of a log that lacks one; one DELETE.
     """
     began, now_ms = time.monotonic(), store_now_ms(store)
     old_ms = now_ms - int(options.grace_seconds * 1000)
-    listed = [item for item in store.list(TRANSACTIONS) if is_version(item.name)]
+    found = list(store.list(TRANSACTIONS))
+    listed = [item for item in found if is_version(item.name)]
     old = [item.name for item in listed if item.modified_ms <= old_ms]
     answers = store.get_many([(name, 0, None) for name in old])
     covered = _Covered(open_log, old_ms)
@@ -72,8 +77,14 @@ def collect_transactions(store: Store, options: Options, open_log: OpenLog) -> T
             if covered.everywhere(body["t"]):
                 deleted.append(name)
     store.delete(deleted)
+    named = [item for item in found if is_decision(item.name)]
+    decisions = collect_decisions(store, named, old_ms, open_log, covered.bundled)
     return TransactionsResult(
-        len(deleted), len(listed) - len(deleted), len(covered.bundled), time.monotonic() - began
+        len(deleted),
+        len(listed) - len(deleted),
+        decisions,
+        len(covered.bundled),
+        time.monotonic() - began,
     )
 
 

@@ -141,6 +141,9 @@ class Reader(Generic[S]):
         vanished = False
         for name, answer in zip(self.fetching, answers, strict=True):
             assert isinstance(answer, Got)
+            if is_decision(name) and self._is_late(answer.now_ms):
+                vanished = True  # it may have been deleted, and made again by somebody who slept
+                continue
             if answer.data is None and is_decision(name):
                 continue  # not decided: what it is about does not count yet
             if answer.data is None or (is_claim(name) and self._is_late(answer.now_ms)):

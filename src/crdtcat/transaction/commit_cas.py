@@ -9,7 +9,7 @@ before that leaves claims that the next writer aborts; whoever dies after it has
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -33,6 +33,7 @@ from crdtcat.modes import ModeSwitched
 from crdtcat.protocol.claimer import Parent
 from crdtcat.reading import claimed_above
 from crdtcat.staged import StagedSession
+from crdtcat.store import Store
 from crdtcat.transaction.commit import committed_versions, switched_meanwhile
 from crdtcat.writing.restamp import StagedVersion, restamped
 from crdtcat.writing.writer import Slot, Writer, check_clock
@@ -133,7 +134,7 @@ def commit_cas(
             raise switched_meanwhile(session.table) from error
         raise
     prepared(slot.writer)
-    _decide(sessions, slot.writer)
+    _decide(store, slot.writer, {folder: work.claimed for folder, work in done.items()})
     return [_versions(session, done[session.folder]) for session in sessions]
 
 
@@ -156,9 +157,9 @@ def require_unchanged(sessions: Sequence[StagedSession]) -> None:
                 )
 
 
-def _decide(sessions: Sequence[StagedSession], writer: int) -> None:
+def _decide(store: Store, writer: int, claims: Mapping[str, int]) -> None:
     try:
-        committed = decide(sessions[0].store, writer, committed=True)
+        committed = decide(store, writer, committed=True, claims=claims)
     except StoreUnavailable as error:
         raise CommitUnknown(
             f"transaction {writer:016x}: the store gave no clear answer to its decision; it may stand: ask "

@@ -1,0 +1,119 @@
+"""Decisions are collected when nobody asks for them any more, and not before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import crdtcat.claiming
+from crdtcat import Catalog
+from crdtcat.decisions import decide, read_decision
+from crdtcat.errors import NotFound
+from crdtcat.format.decision import encode_decision
+from crdtcat.protocol import Got
+from crdtcat.protocol.names import decision_name, is_decision
+from crdtcat.protocol.reader import Reader
+from tests.transactions.test_cas import both, lake, prepared, values
+
+
+def decisions(catalog: Catalog) -> list[str]:
+    return [item.name for item in catalog.store.list("transactions/") if is_decision(item.name)]
+
+
+def collector(url: str, **options: Any) -> Catalog:
+    return Catalog(url, upkeep=False, grace_seconds=0, **options)
+
+
+def test_a_decision_goes_when_every_table_has_it_in_an_old_bundle() -> None:
+    catalog, url = lake()
+    done = both(catalog, 1, 7)
+    assert len(decisions(catalog)) == 1
+    collector(url).table("a").checkpoint()
+    assert Catalog(url, upkeep=False).collect_transactions().decisions == 0, "too young"
+    first = collector(url).collect_transactions()
+    assert (first.decisions, first.bundled) == (0, 1), "the other table has none: it is made now"
+    assert collector(url).collect_transactions().decisions == 1
+    assert decisions(catalog) == []
+    for name in ("a", "b"):
+        collector(url).table(name).collect()  # the claims go, too
+    for reader in (catalog, Catalog(url)):
+        assert (values(reader, "a"), values(reader, "b")) == ([0, 7, 0, 0], [0, 7, 0, 0])
+        assert reader.transaction_status(str(done.id)) == "committed"
+    assert Catalog(url).table("a").append([{"n": 9, "x": 9}]).number == 3
+    assert both(Catalog(url), 2, 8).committed
+    with pytest.raises(NotFound):
+        catalog.transaction_status("0123")
+
+
+def test_decisions_to_abort_and_those_of_before_stay() -> None:
+    catalog, url = lake()
+    patient = Catalog(url, upkeep=False, lease_seconds=0, base_delay=0)
+    dead = prepared(catalog)
+    patient.table("a").append([{"n": 9, "x": 9}])
+    assert read_decision(catalog.store, dead) is False
+    patient.table("b").append([{"n": 9, "x": 9}])
+    older = prepared(catalog, 2)
+    catalog.store.put_if_absent(decision_name(older), encode_decision(committed=True))
+    for _ in range(3):
+        assert collector(url).collect_transactions().decisions == 0
+    assert len(decisions(catalog)) == 2
+
+
+def test_a_dropped_table_keeps_no_decision() -> None:
+    catalog, url = lake()
+    both(catalog, 1, 7)
+    catalog.drop_table("b")
+    for _ in range(2):
+        found = collector(url).collect_transactions()
+    assert found.decisions == 1
+    assert values(Catalog(url), "a") == [0, 7, 0, 0]
+
+
+def test_a_writer_that_slept_over_the_collection_is_not_fooled_by_its_own_abort(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It met the claim while it was not decided, slept, found no decision, and made one of its own."""
+    catalog, url = lake()
+    dead = prepared(catalog)
+    sleeper = Catalog(url, upkeep=False, lease_seconds=0, base_delay=0)
+    table, now = sleeper.table("a"), [1000.0]
+    table.head()
+    for module in ("crdtcat.claiming", "crdtcat.session", "crdtcat.cold_claims"):
+        monkeypatch.setattr(f"{module}.elapsed_clock", lambda: now[0])
+    slept: list[bool] = []
+
+    def sleeps(store: Any, transaction: int, *, committed: bool) -> bool:
+        if not slept:
+            claims = {f"tables/{name}/main/": 2 for name in ("a", "b")}
+            assert decide(store, transaction, committed=True, claims=claims)
+            for _ in range(2):
+                collector(url).collect_transactions()
+            for name in ("a", "b"):
+                collector(url).table(name).collect()
+            assert decisions(catalog) == []
+            now[0] += 3600
+            slept.append(True)
+        return decide(store, transaction, committed=committed)
+
+    monkeypatch.setattr(crdtcat.claiming, "decide", sleeps)
+    table._session.chain.known_at = now[0]
+    assert table.append([{"n": 9, "x": 9}]).number == 3
+    assert slept
+    assert read_decision(catalog.store, dead) is False, "it did decide"
+    for reader in (sleeper, Catalog(url)):
+        assert (values(reader, "a"), values(reader, "b")) == ([0, 5, 0, 0, 9], [0, 5, 0, 0])
+
+
+def test_a_reader_that_took_long_does_not_trust_a_missing_decision() -> None:
+    catalog, _ = lake()
+    prepared(catalog)
+    session = catalog.table("a")._session
+    session.refresh()
+    waiting = session.state.undecided()
+    assert waiting
+    step = Reader(
+        session.folder, session.state, prefix="", began_ms=0, grace_ms=1000, fetching=tuple(waiting)
+    )
+    assert step.take([Got(None, 400)]).passes == step.passes
+    assert step.take([Got(None, 600)]).passes == step.passes + 1, "it lists again"
