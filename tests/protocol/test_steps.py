@@ -169,8 +169,11 @@ def test_a_decision_is_asked_for_once_in_a_pass_and_left_out_if_there_is_none() 
     assert reader.wants == (Get(DECISION),)
     without = reader.take([Got(None)])
     assert (without.wants, without.passes, without.state.held) == ((), 1, frozenset())
-    decided = reader.take([Got(b"committed", 10**12)])
+    decided = reader.take([Got(b"committed", 300_000)])
     assert (decided.wants, decided.passes, decided.state.held) == ((), 1, {DECISION})
+    for data in (b"aborted", None):  # half a grace period later it may have been collected, and made again
+        late = reader.take([Got(data, 300_001)])
+        assert (late.passes, late.state.held) == (2, frozenset())
 
 
 def test_a_slow_pass_over_an_ordered_listing_stands() -> None:

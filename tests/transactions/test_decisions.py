@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import secrets
+import sys
 from typing import Any
 
 import pytest
 
 import crdtcat.claiming
 from crdtcat import Catalog
-from crdtcat.decisions import decide, read_decision
+from crdtcat.decisions import decide, read_decision, with_decisions
 from crdtcat.errors import NotFound
 from crdtcat.format.decision import encode_decision
+from crdtcat.maintenance.upkeep import bundle_block
 from crdtcat.protocol import Got
 from crdtcat.protocol.names import decision_name, is_decision
 from crdtcat.protocol.reader import Reader
-from tests.transactions.test_cas import both, lake, prepared, values
+from tests.transactions.test_cas import SCHEMA, both, lake, prepared, values
+
+UPKEEP = sys.modules[bundle_block.__module__]
 
 
 def decisions(catalog: Catalog) -> list[str]:
@@ -105,6 +110,25 @@ def test_a_writer_that_slept_over_the_collection_is_not_fooled_by_its_own_abort(
         assert (values(reader, "a"), values(reader, "b")) == ([0, 5, 0, 0, 9], [0, 5, 0, 0])
 
 
+def test_a_bundler_that_took_long_does_not_trust_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It listed before the claim was bundled, and asked after the decision was collected and made again."""
+    catalog, url = lake()
+    dead = prepared(catalog)
+    decide(catalog.store, dead, committed=False)
+    table, now = Catalog(url, upkeep=False, bundle_every=2).table("a"), [1000.0]
+    monkeypatch.setattr(UPKEEP, "elapsed_clock", lambda: now[0])
+
+    def slow(*args: Any) -> Any:
+        now[0] += 301
+        return with_decisions(*args)
+
+    id = table.history()[-1].id
+    with monkeypatch.context() as patch:
+        patch.setattr(UPKEEP, "with_decisions", slow)
+        assert bundle_block(table._session, id).newly_covered == 0
+    assert bundle_block(table._session, id).newly_covered == 2
+
+
 def test_a_reader_that_took_long_does_not_trust_a_missing_decision() -> None:
     catalog, _ = lake()
     prepared(catalog)
@@ -117,3 +141,21 @@ def test_a_reader_that_took_long_does_not_trust_a_missing_decision() -> None:
     )
     assert step.take([Got(None, 400)]).passes == step.passes
     assert step.take([Got(None, 600)]).passes == step.passes + 1, "it lists again"
+
+
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+def test_transactions_and_decisions_are_collected_beside_commits_now_and_then(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crdtcat.transaction.tending.TEND_EVERY", 1)  # every one of them
+    url = f"memory://tended-{secrets.token_hex(6)}"
+    catalog = Catalog(url, upkeep="synchronous", grace_seconds=0)
+    for name in ("a", "b"):
+        catalog.create_table(name, SCHEMA, mode=mode)
+    for n in range(6):
+        with catalog.transaction() as tx:
+            tx.append("a", [{"n": n, "x": 0}])
+            tx.append("b", [{"n": n, "x": 0}])
+    assert len(list(catalog.store.list("transactions/"))) < 6, "nobody had to ask for it"
+    reader = Catalog(url, upkeep=False)
+    assert [reader.table(name).scan().count() for name in ("a", "b")] == [6, 6]

@@ -24,7 +24,7 @@ from typing import Final
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import write_hint
 from crdtcat.decisions import with_decisions
-from crdtcat.drive import store_now_ms
+from crdtcat.drive import elapsed_clock, store_now_ms
 from crdtcat.errors import NotFound
 from crdtcat.log import State, Summary
 from crdtcat.log.state import ids_of
@@ -82,7 +82,7 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
     Costs one LIST page per 1,000 files, one small GET per bundle not seen before, one GET per version of the
     block and per bundle taken in, and 1 PUT, or 2 where rows were inlined. Raises `NotFound`: dropped.
     """
-    began = time.monotonic()
+    began, listed_at = time.monotonic(), elapsed_clock()
     listed = list(session.store.list(session.folder))
     session.check_not_dropped([item.name for item in listed])
     summaries = summaries_of(session, [item.name for item in listed if is_bundle(item.name)])
@@ -101,9 +101,13 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
     if not files:
         return CheckpointResult(seconds=time.monotonic() - began)
     taken = [name for name, _ in files if is_bundle(name)]
-    state = with_decisions(session.store, State(session.folder).joined(files))
-    if state.pending:  # the newest claim is of a transaction that is not decided: next time
-        return CheckpointResult(seconds=time.monotonic() - began)
+    state = State(session.folder).joined(files)
+    if state.pending:
+        state = with_decisions(session.store, state)
+        # One that is not decided waits for the next time. So does what took long: its decision may have been
+        # collected, and made again, with another word, by somebody who slept.
+        if state.pending or elapsed_clock() - listed_at > session.options.grace_seconds / 2:
+            return CheckpointResult(seconds=time.monotonic() - began)
     known = {item.name for item in listed}
     gone = {name for bundle in taken for name in (bundle, *live[bundle].replaces)}
     result = publish_bundle(session, state.log, gone & known, taken)

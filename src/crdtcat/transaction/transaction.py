@@ -28,6 +28,7 @@ from crdtcat.transaction.commit import commit_merged
 from crdtcat.transaction.commit_cas import commit_cas, require_unchanged
 from crdtcat.transaction.pinning import Known, pin, require_one_mode
 from crdtcat.transaction.table import StagedTable
+from crdtcat.transaction.tending import tend
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.staged import require_in_time
 from crdtcat.writing.writer import Writer
@@ -257,6 +258,8 @@ class Transaction:
                 session.table: made for session, made in zip(sessions, committed, strict=True) if made
             }
         self.status = "committed"
+        for made in list(self.versions.values())[:1]:
+            tend(self._catalog, made[-1].id)
         return self.versions
 
     def _decided(self, sessions: Sequence[StagedSession], *, strict: bool) -> list[tuple[Version, ...]]:
