@@ -75,7 +75,8 @@ def merge(target: Session, source: Session) -> MergeResult:
     """
     if target.settings.mode == "cas":
         raise InvalidArgument(
-            f"table {target.table!r} is in CAS mode, where history is one line: merge needs merge mode"
+            f"table {target.table!r} is in CAS mode, where history is one line, and merge is for merge mode: "
+            "commit what changes() of the branch lists since its start, in a transaction"
         )
     began, since_ms = time.monotonic(), wall_ms()
     theirs = source.head().log  # first: what reaches the target meanwhile need not be carried
