@@ -21,6 +21,11 @@ if os.environ.get("CI"):
 pytest.register_assert_rewrite("crdtcat.testing.store_conformance", "crdtcat.testing.store_concurrency")
 
 
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Tests that share a Spark session take one process for minutes: first, so that nobody waits for it."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Where tests of the proofs ran: which parts of the proofs were left out, and why."""
     passed = [report.nodeid for report in terminalreporter.stats.get("passed", ())]
