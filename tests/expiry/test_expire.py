@@ -408,3 +408,18 @@ def test_a_bundle_of_folded_versions_is_taken_in_without_them() -> None:
     assert result.replaced == 1
     assert another(catalog).table("t").read().column("n").to_pylist() == list(range(4, 12))
     assert another(catalog).table("t").verify().ok
+
+
+def test_a_branch_above_a_folded_compaction_is_whole() -> None:
+    """Compactions are no part of snapshots, also where what is folded counts as a whole."""
+    catalog = lake(inline_bytes=0, max_commit_delay_seconds=0)
+    table = catalog.create_table("t")
+    for number in range(3):
+        table.append([{"n": number}])
+    table.compact()
+    table.append([{"n": 3}])
+    table.append([{"n": 4}])
+    table.expire(keep_last=1)
+    branch = table.branch("b")
+    assert branch.verify().ok
+    assert another(catalog).table("t", branch="b").read().column("n").to_pylist() == [0, 1, 2, 3, 4]

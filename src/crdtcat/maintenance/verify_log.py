@@ -17,7 +17,7 @@ from crdtcat.decisions import decisions_for
 from crdtcat.errors import Corrupt, CrdtcatError, DataError, InvalidArgument
 from crdtcat.format.refs import decode_branch_start, start_name
 from crdtcat.format.sealed_json import seal_json, unseal_json
-from crdtcat.head.snapshot import Snapshot, snapshot_id
+from crdtcat.head.snapshot import Snapshot, data_versions, snapshot_id
 from crdtcat.incarnations import MAIN
 from crdtcat.log import Log, State, select
 from crdtcat.log.state import index_of_file
@@ -225,7 +225,7 @@ def _read_tags(session: Session, check: LogCheck) -> dict[str, Snapshot]:
 def _holds(log: Log, snapshot: Snapshot) -> bool:
     """Whether a log has exactly the versions of a snapshot, among others."""
     chosen = select(log, snapshot.members(log)) if len(log) else log
-    return len(chosen) == snapshot.versions and snapshot_id(chosen) == snapshot.id
+    return data_versions(chosen) == snapshot.versions and snapshot_id(chosen) == snapshot.id
 
 
 def _in_a_branch(session: Session, snapshot: Snapshot) -> bool:
