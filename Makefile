@@ -26,10 +26,10 @@ demo: setup  ## A Spark pipeline: tasks that commit at once, a stream, readers, 
 	$(BIN)/python -m examples.demo
 
 test: setup  ## All tests, slow suites bounded
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadscope
 
 test-all: setup  ## All tests, slow suites in full
-	CRDTCAT_SLOW=full $(BIN)/python -m pytest -n 2 --dist loadgroup
+	CRDTCAT_SLOW=full $(BIN)/python -m pytest -n 2 --dist loadscope
 
 lint: setup  ## ruff and mypy, no warnings
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from crdtcat.testing.s3_server import S3Server, real_s3
 
@@ -21,9 +22,16 @@ if os.environ.get("CI"):
 pytest.register_assert_rewrite("crdtcat.testing.store_conformance", "crdtcat.testing.store_concurrency")
 
 
-def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Tests that share a Spark session take one process for minutes: first, so that nobody waits for it."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
+class OneForSpark(LoadScopeScheduling):  # type: ignore[misc]
+    """Test by test to whichever process is free; those on Spark all to one, which has the only session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+
+def pytest_xdist_make_scheduler(config: Any, log: Any) -> OneForSpark:
+    """Deal tests out to processes. What has most tests in it goes first, and that is Spark."""
+    return OneForSpark(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

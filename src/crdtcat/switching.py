@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 from crdtcat.claiming import commit_claim
 from crdtcat.clock import VersionId
 from crdtcat.drive import elapsed_clock
-from crdtcat.errors import CommitUnknown, StoreError
+from crdtcat.errors import CommitContended, CommitUnknown, StoreError
 from crdtcat.format.version import OPERATIONS
+from crdtcat.head.stragglers import stragglers
 from crdtcat.modes import ModeSwitched
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def require_merged(session: Session, id: VersionId, seen: Head) -> None:
     No request unless it took long or a switch was announced; then a refresh, several while it is not made.
 
     Raises:
-        ModeSwitched: it is void: commit it again.
+        ModeSwitched: it is void: commit it again, as a claim.
+        CommitContended: it is void, and the table is in merge mode again, where nothing would judge it.
         CommitUnknown: it is stored, and the store could not be asked.
     """
     if seen.log is session.state.log and listed_lately(session):
@@ -57,8 +59,13 @@ def require_merged(session: Session, id: VersionId, seen: Head) -> None:
     except StoreError as error:
         raise CommitUnknown(f"{id} is stored, and the table may be in CAS mode by now: {error}") from error
     at = head.log.index_of(id)
-    if session.settings.mode == "cas" and at >= 0 and not head.folded.standing[at]:
-        raise ModeSwitched
+    if at in stragglers(head.log, head.folded.clocks):
+        if session.settings.mode == "cas":
+            raise ModeSwitched
+        raise CommitContended(
+            f"table {session.table!r} was switched to CAS mode and back while this was committed: it does "
+            "not count; read and commit again"
+        )
 
 
 def settle_switch(session: Session) -> None:

@@ -14,13 +14,6 @@ ROOT = Path(__file__).parents[2]
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a JVM that lives for minutes compiles for nobody
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them in one test process: each would start a Spark of its own."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
     """A session with settings for tests: no user interface, few shuffle partitions, loopback only."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 (slow, and only these tests need it)
