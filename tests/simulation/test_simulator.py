@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from crdtcat import drive, session
+from crdtcat import Table, drive, session
 from crdtcat.errors import StoreUnavailable
 from crdtcat.protocol import Outcome, Publish
 from crdtcat.store import Store
@@ -74,6 +74,18 @@ def test_a_reader_that_skips_what_vanished_is_found_and_replayed(monkeypatch: py
         replay(failed.seed)
     assert again.value.why == failed.why
     assert again.value.trace == failed.trace
+
+
+@pytest.mark.parametrize("error", [RuntimeError, AttributeError, OSError, ZeroDivisionError])
+def test_whatever_an_operation_raises_has_a_seed(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def broken(_: Table) -> None:
+        raise error("by mistake")
+
+    monkeypatch.setattr(Table, "checkpoint", broken)
+    failed = first_failure(range(100))
+    assert failed.why == f"{error.__name__}: by mistake"
 
 
 def test_a_writer_that_takes_no_answer_for_success_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

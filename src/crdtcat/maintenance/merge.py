@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.errors import CommitUnknown, Expired, InvalidArgument
+from crdtcat.errors import CommitUnknown, Expired, InvalidArgument, StoreUnavailable
 from crdtcat.format.kinds import ROWS
 from crdtcat.head import Conflict
 from crdtcat.horizons import greatest
@@ -91,9 +91,15 @@ def merge(target: Session, source: Session) -> MergeResult:
     _require_above(target, source, carried)
     require_in_time(since_ms)
     published = publish_bundle(target, carried, (), ())
-    after = target.head()
-    if target.source is None:
-        require_counted(target, carried)
+    try:
+        after = target.head()
+        if target.source is None:
+            require_counted(target, carried)
+    except StoreUnavailable as error:
+        raise CommitUnknown(
+            f"the merge of branch {source.branch!r} is stored, and the store could not be asked whether it "
+            f"counts: repeat it ({error})"
+        ) from error
     known = set(before.conflicts)
     return replace(
         result,

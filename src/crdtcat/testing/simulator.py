@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from crdtcat.catalog import Catalog
-from crdtcat.errors import CommitUnknown, CrdtcatError, StoreUnavailable
+from crdtcat.errors import CommitUnknown, StoreUnavailable
 from crdtcat.head import Snapshot
 from crdtcat.store.requests import Kind
 from crdtcat.table import Table
@@ -61,10 +61,6 @@ TROUBLES: Final[dict[Trouble | None, float]] = {
     "crash": 0.008,
     "crash after": 0.008,
 }
-
-
-BROKEN: Final = (AssertionError, CrdtcatError, KeyError, IndexError, ValueError, TypeError)
-"""What no operation may end with, but for those that say that the store failed."""
 
 
 class Broken(BaseException):
@@ -129,7 +125,7 @@ class Simulation:
                 self._check_agreement()
         except Broken as broken:
             raise self._failed(broken.__cause__) from broken.__cause__
-        except BROKEN as error:
+        except Exception as error:
             raise self._failed(error) from error
         return self.trace
 
@@ -203,7 +199,7 @@ class Simulation:
         except Crash as crash:
             process.table = None
             outcome = f"died: {crash}"
-        except BROKEN as error:
+        except Exception as error:
             raise Broken from error
         finally:
             self.running.pop()

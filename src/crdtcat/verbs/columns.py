@@ -7,6 +7,7 @@ a definition behind: the greater counts, and the other is widened in or listed a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from crdtcat import limits
 from crdtcat.chunks.ingest import check_schema
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.types import encode_type, is_lossless
-from crdtcat.errors import AlreadyExists, InvalidArgument, LimitExceeded, NotFound, SchemaMismatch
+from crdtcat.errors import AlreadyExists, InvalidArgument, LimitExceeded, NotFound, SchemaMismatch, StoreError
 from crdtcat.format.ops import SELF, ColumnId, Definition, Ops
 from crdtcat.head import Head, Version
 from crdtcat.head.columns import Column
@@ -165,5 +166,6 @@ def _define(session: Session, head: Head, definitions: Sequence[Definition]) -> 
 def _commit(session: Session, head: Head, ops: Ops) -> Version:
     version = session.commit("schema", body={"x": ops.encode()}, seen=head)
     session.known = None  # the next check looks at a head again
-    session.head()
+    with suppress(StoreError):  # the change stands, whether it can be looked at or not
+        session.head()
     return version
