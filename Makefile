@@ -6,6 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := .venv-peers
+# Tests wait for disks, servers and JVMs as much as they compute: one process more than there are cores.
+TESTERS ?= $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) + 1))')
 
 .PHONY: help setup demo test test-all lint format bench bench-full bench-peers proofs mutants clean
 
@@ -26,10 +28,10 @@ demo: setup  ## A Spark pipeline: tasks that commit at once, a stream, readers, 
 	$(BIN)/python -m examples.demo
 
 test: setup  ## All tests, slow suites bounded
-	$(BIN)/python -m pytest -n 2 --dist loadscope
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadscope
 
 test-all: setup  ## All tests, slow suites in full
-	CRDTCAT_SLOW=full $(BIN)/python -m pytest -n 2 --dist loadscope
+	CRDTCAT_SLOW=full $(BIN)/python -m pytest -n $(TESTERS) --dist loadscope
 
 lint: setup  ## ruff and mypy, no warnings
 	$(BIN)/ruff check .

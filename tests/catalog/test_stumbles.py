@@ -6,7 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ import pytest
 from crdtcat import Catalog
 from crdtcat.errors import CommitUnknown, Corrupt, InvalidArgument, NotFound, SchemaMismatch, StoreError
 from crdtcat.store.local import LocalStore
-from crdtcat.store.values import Data
 from crdtcat.testing.faulty import FaultyStore
+from crdtcat.writing.part import Part, Staging
 
 
 def test_a_file_where_the_catalog_should_be(tmp_path: Path) -> None:
@@ -172,17 +172,19 @@ def test_rows_that_fail_while_they_are_read_create_nothing(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("once", [False, True])
-def test_a_table_made_with_a_key_while_its_first_rows_are_stored(tmp_path: Path, *, once: bool) -> None:
+def test_a_table_made_with_a_key_while_its_first_rows_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, once: bool
+) -> None:
     """Rows that can be read again go in by key; others are refused, since nobody knows theirs."""
     rows = pa.table({"a": [1, 1], "b": ["old", "new"]})
+    stage = Staging.stage
 
-    class Slow(LocalStore):
-        def _put(self, name: str, data: Data) -> None:
-            if name.startswith("data/"):
-                Catalog(tmp_path).create_table("t", rows.schema, key=["a"], exist_ok=True)
-            super()._put(name, data)
+    def slowly(self: Staging, batches: Iterable[pa.RecordBatch]) -> Part:
+        Catalog(tmp_path).create_table("t", rows.schema, key=["a"])
+        return stage(self, batches)
 
-    catalog = Catalog(Slow(tmp_path), inline_bytes=0)
+    monkeypatch.setattr(Staging, "stage", slowly)
+    catalog = Catalog(tmp_path, inline_bytes=0)
     if once:
         with pytest.raises(InvalidArgument, match="key"):
             catalog.commit("t", rows.to_reader())
