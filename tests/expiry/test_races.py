@@ -88,7 +88,7 @@ class Scene:
 seeds = st.integers(0, 2**32)
 
 
-@settings(max_examples=bounded(400, 8), deadline=None)
+@settings(max_examples=bounded(400, 5), deadline=None)
 @given(seeds)
 def test_no_acknowledged_commit_is_passed_by(seed: int) -> None:
     scene = Scene(seed)
@@ -98,7 +98,7 @@ def test_no_acknowledged_commit_is_passed_by(seed: int) -> None:
     scene.check()
 
 
-@settings(max_examples=bounded(300, 8), deadline=None)
+@settings(max_examples=bounded(300, 5), deadline=None)
 @given(seeds)
 def test_beside_bundlers_and_collectors(seed: int) -> None:
     scene = Scene(seed)
@@ -108,7 +108,7 @@ def test_beside_bundlers_and_collectors(seed: int) -> None:
     scene.check()
 
 
-@settings(max_examples=bounded(300, 8), deadline=None)
+@settings(max_examples=bounded(300, 5), deadline=None)
 @given(seeds)
 def test_a_branch_made_meanwhile_is_readable_and_can_be_merged(seed: int) -> None:
     scene = Scene(seed)
@@ -131,7 +131,7 @@ def test_a_branch_made_meanwhile_is_readable_and_can_be_merged(seed: int) -> Non
         scene.check()
 
 
-@settings(max_examples=bounded(300, 8), deadline=None)
+@settings(max_examples=bounded(300, 5), deadline=None)
 @given(seeds)
 def test_a_tag_of_an_older_snapshot_is_readable_or_refused(seed: int) -> None:
     scene = Scene(seed)

@@ -78,7 +78,7 @@ def _value(catalog: Catalog) -> tuple[Any, ...]:
 steps = st.lists(st.tuples(st.sampled_from((*VERBS, *UPKEEP, *UPKEEP)), st.booleans()), max_size=14)
 
 
-@settings(max_examples=bounded(300, 8), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=bounded(300, 5), deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_nothing_is_different(drawn: list[tuple[str, bool]]) -> None:
     tended, left = lake(**QUICK), lake(**QUICK)
