@@ -364,7 +364,7 @@ def test_every_order(pair: tuple[Verb, Verb]) -> None:
     most = 20_000 if FULL else 120
     orders = Orders(pair, 2, most=most)
     assert orders.explore() > most
-    assert len(orders.checked) > most // 8
+    assert len(orders.checked) > most // (8 if FULL else 5)  # each a table that was read
 
 
 @pytest.mark.skipif(not FULL, reason="takes minutes; a sample of larger ones is above")
