@@ -2,14 +2,11 @@
 
 Warm, a commit is one PUT, or two with a segment: the handle knows the last claim and tries the next number;
 one whose last commit had to pass others looks there first.
-What it may not do is trust an old parent for ever. Once the successors of a claim are bundled and collected
-their names are free again, and creating one would succeed. So a handle whose knowledge is older than half a
-grace period first lists the bundles, whose names tell which numbers are taken; and a claim whose PUT took
-that long is looked up after it: it stands if its number is above all of them, or the log has it under that
-number. Else it is void, and the commit begins again.
 
-The knowledge that counts is "nothing was above this number": it comes from one's own creation of that number,
-or from a listing, and is as old as the request that brought it. Walking up from there does not renew it.
+What to ask for and what to make of the answers is `crdtcat.protocol.committer`; here are the clock, the
+pauses, the reading of the log, and what the table's policy says about conflicts. The knowledge whose age
+counts comes from one's own creation of a number, or from a listing, and is as old as the request that
+brought it.
 """
 
 from __future__ import annotations
@@ -17,14 +14,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crdtcat.changes import LogChange
 from crdtcat.clock import VersionId
-from crdtcat.cold_claims import begin, newest, taken_numbers
+from crdtcat.cold_claims import begin, holds, newest
 from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide, read_decision
@@ -36,6 +32,7 @@ from crdtcat.modes import ModeSwitched, knows_switch
 from crdtcat.options import Options
 from crdtcat.protocol import Got, Outcome, Publish, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
+from crdtcat.protocol.committer import Committer
 from crdtcat.reading import Note, asked_of, claimed_above
 from crdtcat.resolving import resolved
 from crdtcat.sides import Sides
@@ -94,35 +91,25 @@ class Committing:
     def __init__(self, session: Session, slot: Slot, seen: Head | None) -> None:
         self.session, self.slot, self.seen = session, slot, seen
         self.rebases = 0
-        self.created_at = -np.inf
+        self.created_at = self.known_at = -np.inf
         self.step: Claimer[Any] | None = None
 
     def run(self, change: LogChange, parent: Parent, known_at: float) -> tuple[VersionId, int, int]:
         """Claim the number after `parent`, or a later one. Raises as `commit_claim` does."""
         session = self.session
-        while True:
-            if self._is_old(known_at):
-                began = elapsed_clock()
-                if taken_numbers(session) > parent.number:
-                    session.refresh()
-                    change, parent = self._caught_up(change, parent), newest(session.state.log)
-                known_at = began
-            step = self._claimed(change, parent, known_at)
-            change = step.change
-            if step.outcome is ClaimOutcome.DONE and (not self._is_old(known_at) or self._stands(step)):
-                break
-            if step.outcome is ClaimOutcome.DONE:  # void: nobody will ever read it, nor its sequence number
+        self.known_at = known_at
+        while (step := self._claimed(change, parent)).outcome is not ClaimOutcome.DONE:
+            change = step.claim.change
+            if step.created:  # void: nobody will ever read it, nor its sequence number
                 self.slot = self.slot.renewed()
                 change = change.under(self.slot)
-            began = elapsed_clock()
-            session.refresh()
-            change, parent, known_at = self._caught_up(change, parent), newest(session.state.log), began
+            change, parent = self._caught_up(change, parent), newest(session.state.log)
         self.slot.settle(used=True)
-        self.step = step
-        session.clock.observe(step.id.hlc)
-        if change.stands:
-            session.chain.saw(Parent(step.number, step.id), self.created_at)
-        return step.id, step.number, self.rebases
+        self.step = step.claim
+        session.clock.observe(step.claim.id.hlc)
+        if step.claim.change.stands:
+            session.chain.saw(Parent(step.claim.number, step.claim.id), self.created_at)
+        return step.claim.id, step.claim.number, self.rebases
 
     def from_merge_mode(self, change: LogChange, seen: Head) -> tuple[LogChange, Parent, float]:
         """A change made from a head of before the table was switched: judged by all that came since, what
@@ -151,58 +138,51 @@ class Committing:
             if found := change.asked.judged(log, index):
                 self._settled(change, found)
 
-    def _stands(self, step: Claimer[LogChange]) -> bool:
-        """Whether a claim that took long is the one the log has: its number may have been used before.
+    def _is_old(self) -> bool:
+        return elapsed_clock() - self.known_at > self.session.options.grace_seconds / 2
 
-        Theorem: `cas_claim_stands`.
-        """
-        if taken_numbers(self.session) < step.number:
-            return True
-        self.session.refresh()
-        name = claim_name(self.session.folder, step.number)
-        prepared = any(file == (name, step.data) for file in self.session.state.pending)
-        return prepared or _id_of(self.session.state.log, step.number) == step.id
-
-    def _is_old(self, known_at: float) -> bool:
-        return elapsed_clock() - known_at > self.session.options.grace_seconds / 2
-
-    def _claimed(self, change: LogChange, parent: Parent, known_at: float) -> Claimer[LogChange]:
-        """Try until it is there, or cannot be."""
+    def _claimed(self, change: LogChange, parent: Parent) -> Committer[LogChange]:
+        """Try until it is there, or cannot be, or has to begin again; then the log was read just now."""
         session = self.session
         hlc, crowded = session.clock.tick(), session.chain.crowded
-        step = Claimer.begin(session.folder, change, parent, hlc, looking=crowded)
+        step = Committer.begin(session.folder, change, parent, hlc, looking=crowded, old=self._is_old())
         while True:
             self.created_at = elapsed_clock()
-            self.slot.in_doubt()
-            step = self._stepped(step, known_at)
+            step = self._stepped(step)
+            claim = step.claim
             if step.outcome in (ClaimOutcome.DONE, ClaimOutcome.STALE):
-                self.rebases += step.rebases or min(1, step.passed)
-                session.chain.crowded = step.passed > 0
-                return step
+                self.rebases += claim.rebases or min(1, claim.passed)
+                session.chain.crowded = claim.passed > 0
+                return step if step.outcome is ClaimOutcome.DONE else self._read(step)
             if step.outcome is ClaimOutcome.UNKNOWN:
                 raise CommitUnknown(
-                    f"{claim_name(session.folder, step.number)}: the store gave no clear answer; the commit "
+                    f"{claim_name(session.folder, claim.number)}: the store gave no clear answer; the commit "
                     f"may stand: {advice(change.key)}"
                 )
             self.slot.settle(used=False)
             if step.outcome is ClaimOutcome.CONFLICT:
-                assert step.found is not None
-                step = step.resumed(self._settled(step.change, step.found.conflicts))
+                assert claim.found is not None
+                step = step.resumed(self._settled(claim.change, claim.found.conflicts))
                 continue
             if step.outcome is ClaimOutcome.UNDECIDED:
-                assert step.found is not None
-                assert step.found.undecided is not None
-                change.decisions[step.found.undecided] = self._decided(step.found.undecided)
+                assert claim.found is not None
+                assert claim.found.undecided is not None
+                change.decisions[claim.found.undecided] = self._decided(claim.found.undecided)
                 step = step.resumed()
                 continue
-            if step.rebases > session.options.retries:
+            if claim.rebases > session.options.retries:
                 raise CommitContended(
-                    f"{session.folder}: other commits were faster {step.rebases} times in a row; nothing was "
-                    "committed and nothing is wrong: try again, or allow more `retries`"
+                    f"{session.folder}: other commits were faster {claim.rebases} times in a row; nothing "
+                    "was committed and nothing is wrong: try again, or allow more `retries`"
                 )
             took = elapsed_clock() - self.created_at
-            time.sleep(pause_seconds(step.rebases, session.options, took))
+            time.sleep(pause_seconds(claim.rebases, session.options, took))
             step = step.resumed()
+
+    def _read(self, step: Committer[LogChange]) -> Committer[LogChange]:
+        self.known_at = elapsed_clock()
+        self.session.refresh()
+        return step.read(held=holds(self.session.state, step.claim))
 
     def _decided(self, transaction: int) -> bool:
         """Whether a transaction that is in the way was committed; after its lease it is aborted."""
@@ -215,18 +195,21 @@ class Committing:
             time.sleep(pause_seconds(tries, options))
         return found
 
-    def _stepped(self, step: Claimer[LogChange], known_at: float) -> Claimer[LogChange]:
-        """Run a step to its end. What was read too late is not built on: it may be under a used number."""
+    def _stepped(self, step: Committer[LogChange]) -> Committer[LogChange]:
+        """Run a step until it waits for something, or is over."""
         unclear: set[str] = set()
+        chain, folder = self.session.chain, self.session.folder
+        if step.listing:
+            self.known_at = elapsed_clock()
         while wants := step.wants:
-            if step.passed and isinstance(wants[0], PutIfAbsent) and self._is_old(known_at):
-                return replace(step, outcome=ClaimOutcome.STALE)
+            if isinstance(wants[0], PutIfAbsent):
+                self.slot.in_doubt()
             found = answers(self.session.store, wants, unclear)
             if isinstance(found[0], Got) and found[0].data is not None:
-                self.session.chain.meet(claim_name(self.session.folder, step.number), found[0].data)
-            step = step.take(found)
-        if step.outcome is ClaimOutcome.DONE:
-            self.session.chain.meet(claim_name(self.session.folder, step.number), step.data)
+                chain.meet(claim_name(folder, step.claim.number), found[0].data)
+            before, step = step, (step.aged() if self._is_old() else step).take(found)
+            if step.created and not before.created:
+                chain.meet(claim_name(folder, step.claim.number), step.claim.data)
         return step
 
     def _settled(self, change: Any, conflicts: Sequence[Overlap]) -> Any:
@@ -268,11 +251,6 @@ def pause_seconds(tries: int, options: Options, took: float = 0.0) -> float:
     base = max(options.base_delay, took) if options.base_delay else 0.0
     longest: float = min(options.max_delay, base * 2 ** min(tries - 1, 32))
     return random.uniform(0, longest) if options.jitter else longest  # noqa: S311 - spreads load, no secret
-
-
-def _id_of(log: Log, number: int) -> VersionId | None:
-    at = np.flatnonzero(log.number == number)
-    return log.id_at(int(at[0])) if len(at) else None
 
 
 def _beyond(seen: Head, parent: Parent) -> dict[int, int]:

@@ -8,7 +8,7 @@ one's id. A hint that leads nowhere is passed over: it is advice, never proof, a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from crdtcat.errors import DataError
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.version import TO_MERGE, UPKEEP, decode_version
-from crdtcat.log import Log
+from crdtcat.log import Log, State
 from crdtcat.log.modes import mode_of
 from crdtcat.modes import ModeSwitched
 from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
-from crdtcat.protocol.claimer import Parent
+from crdtcat.protocol.claimer import Claimer, Parent
 from crdtcat.protocol.names import hint_name
 
 if TYPE_CHECKING:
@@ -102,6 +102,14 @@ def newest(log: Log) -> Parent:
     return Parent(int(log.number.max()), log.id_at(at) if standing[at] else None)
 
 
+def holds(state: State, claim: Claimer[Any]) -> bool:
+    """Whether a state has a claim under its number, be it that it waits for a decision. O(n)."""
+    at = np.flatnonzero(state.log.number == claim.number)
+    if len(at):
+        return state.log.id_at(int(at[0])) == claim.id
+    return (claim_name(state.folder, claim.number), claim.data) in state.pending
+
+
 def newest_by_hint(session: Session) -> Parent | None:
     """The newest claim, if the hint leads to it. One GET, one LIST page per 1,000 files after the hint, and
     one GET more where it is not the newest itself."""
@@ -137,11 +145,6 @@ def listed_after(session: Session, after: str) -> list[str]:
         names += [item.name for item in page.objects]
         place = page.after
     return names
-
-
-def taken_numbers(session: Session) -> int:
-    """Up to which number everything is in bundles. One LIST page per 1,000 bundles."""
-    return max(map(bundle_number, listed_after(session, f"{session.folder}z")), default=0)
 
 
 def write_hint(session: Session, log: Log) -> None:

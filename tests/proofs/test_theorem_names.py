@@ -37,7 +37,7 @@ def test_named_theorem_is_proved(where: str, name: str) -> None:
 MERGES = re.compile(r"merge|merged|folded|join|join_all|joined|union|intersection|difference|canonical")
 LATTICES = ("clock", "lattice", "log", "intervals", "scan/merge.py")
 ALSO = {
-    "crdtcat/claiming.py::_stands",
+    "crdtcat/protocol/committer.py::Committer",
     "crdtcat/clock/hlc.py::receive",
     "crdtcat/clock/hlc.py::tick",
     "crdtcat/clock/version_id.py::VersionId",

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from crdtcat.clock import VersionId
+from crdtcat.cold_claims import holds, newest
 from crdtcat.format.ops import Ops
 from crdtcat.format.version import decode_version, encode_version
 from crdtcat.log import State
 from crdtcat.protocol import Request
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent, Verdict
+from crdtcat.protocol.committer import Committer
 from crdtcat.protocol.reader import Reader
 from crdtcat.protocol.requests import Created
 from crdtcat.testing.scheduler import Actor
@@ -75,53 +75,82 @@ def claimer(
 
 
 @dataclass(frozen=True)
-class Verified:
-    """A claimer whose parent may be old: once its claim is created it reads the log, and begins again above
-    whatever has its number there."""
+class Sleeping:
+    """A committer that sleeps for longer than a grace period before every answer. It reads the log when the
+    step asks for it, as `crdtcat.claiming` does; unless `reads`, it dies then."""
 
-    claim: Claimer[Setting]
+    step: Committer[Setting]
+    reads: bool = True
     reader: Reader[State] | None = None
-    acknowledged: bool = False
-    rounds: int = 0
 
     @property
     def acknowledges(self) -> tuple[str, ...]:
-        return self.claim.acknowledges if self.acknowledged else ()
+        return self.step.acknowledges
 
     @property
     def wants(self) -> tuple[Request, ...]:
-        if self.acknowledged:
-            return ()
-        return self.claim.wants if self.reader is None else self.reader.wants
+        return self.step.wants if self.reader is None else self.reader.wants
 
-    def take(self, answers: Sequence[Any]) -> Verified:
+    def take(self, answers: Sequence[Any]) -> Sleeping:
         if self.reader is not None:
             reader = self.reader.take(answers)
-            return (
-                replace(self, reader=reader)._settled() if not reader.wants else replace(self, reader=reader)
-            )
-        claim = self.claim.take(answers)
-        while claim.outcome is ClaimOutcome.CONTENDED:
-            claim = claim.resumed()
-        if claim.outcome in (ClaimOutcome.DONE, ClaimOutcome.STALE):
-            return replace(self, claim=claim, reader=Reader(FOLDER, State(FOLDER)))
-        return replace(self, claim=claim)
+            return replace(self, reader=reader) if reader.wants else self._read(reader.state)
+        step = self.step.aged().take(answers)
+        while step.outcome is ClaimOutcome.CONTENDED:
+            step = step.resumed()
+        stale = step.outcome is ClaimOutcome.STALE
+        reading = Reader(FOLDER, State(FOLDER)) if stale and self.reads else None
+        return replace(self, step=step, reader=reading)
 
-    def _settled(self) -> Verified:
-        assert self.reader is not None
-        log, claim = self.reader.state.log, self.claim
-        here = np.flatnonzero(log.number == claim.number)
-        if claim.outcome is ClaimOutcome.DONE and len(here) and log.id_at(int(here[0])) == claim.id:
-            return replace(self, acknowledged=True)
-        top = int(np.argmax(log.number))
-        parent = Parent(int(log.number[top]), log.id_at(top))
-        change = Setting(claim.change.writer + 1000)  # under another identity: this one's number is used up
-        again: Claimer[Setting] = Claimer.begin(FOLDER, change, parent, claim.hlc + 100)
-        return Verified(again, rounds=self.rounds + 1)
+    def _read(self, state: State) -> Sleeping:
+        step = self.step.read(held=holds(state, self.step.claim))
+        if step.outcome is ClaimOutcome.VOID:
+            claim = step.claim
+            # What was created for nothing has used up its sequence number: another identity's first one.
+            change = Setting(claim.change.writer + 1000) if step.created else claim.change
+            step = type(step).begin(FOLDER, change, newest(state.log), claim.hlc + 100)
+        return Sleeping(step)
 
 
-def verified(writer: int, parent: Parent) -> Actor:
-    return Actor(f"sleeper {writer}", Verified(Claimer.begin(FOLDER, Setting(writer), parent, 20)))
+def sleeper(
+    writer: int, parent: Parent, *, kind: Any = Committer, old: bool = False, reads: bool = True
+) -> Actor:
+    """One that knows `parent`; with `old`, knows that this was long ago."""
+    begun = kind.begin(FOLDER, Setting(writer), parent, 20, old=old)
+    return Actor(f"sleeper {writer}", Sleeping(begun, reads))
+
+
+@dataclass(frozen=True, slots=True)
+class BuildsOnWhatItMet(Committer[Setting]):
+    """Creates above claims that it read late, which may stand under names that were used before."""
+
+    def _looked_after(self) -> Any:
+        step: Any = Committer._looked_after(self)
+        return replace(step, reading=False) if self.claim.outcome is ClaimOutcome.PENDING else step
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedIsEnough(Committer[Setting]):
+    """Does not look whether a number that it created was used before."""
+
+    def aged(self) -> Any:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class LooksBeforeOnly(Committer[Setting]):
+    """Lists the bundles before it claims, and not after."""
+
+    def _looked_after(self) -> Any:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class AnyoneHoldsIt(Committer[Setting]):
+    """Takes its number in the log for its own, whoever has it there."""
+
+    def read(self, *, held: bool) -> Any:
+        return Committer.read(self, held=held or self.created)
 
 
 @dataclass(frozen=True, slots=True)

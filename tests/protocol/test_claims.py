@@ -12,7 +12,7 @@ from crdtcat.protocol.claimer import TRIES, Claimer, ClaimOutcome, Parent, Verdi
 from crdtcat.protocol.requests import Created, Get
 from crdtcat.testing.scheduler import Actor, explore
 from tests.protocol import claims
-from tests.protocol.claims import FIRST, FIRST_FILE, SECOND, SECOND_FILE, Setting, claimed, claimer, verified
+from tests.protocol.claims import FIRST, FIRST_FILE, SECOND, SECOND_FILE, Setting, claimed, claimer, sleeper
 from tests.protocol.scenes import FOLDER, reader, upkeep
 
 ONE = dict([FIRST_FILE])
@@ -158,7 +158,14 @@ RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = 
     "lost answers and lost requests": lambda: ([claimer(1), claimer(2)], ONE, 2),
     "the first commit of a table": lambda: ([claimer(1, Parent()), claimer(2, Parent())], {}, 1),
     "a reader beside upkeep": lambda: ([claimer(1, SECOND), reader(), upkeep()], TWO, 0),
-    "a writer that slept while its number was collected": lambda: ([verified(1, FIRST), upkeep()], TWO, 0),
+    "a writer that slept while its number was collected": lambda: ([sleeper(1, FIRST), upkeep()], TWO, 0),
+    "one that slept, lost answers": lambda: ([sleeper(1, FIRST), upkeep()], TWO, 1),
+    "one that knows that it slept": lambda: ([sleeper(1, FIRST, old=True), upkeep()], TWO, 0),
+    "two that slept, until one has to read": lambda: (
+        [sleeper(1, FIRST, reads=False), sleeper(2, FIRST, reads=False), upkeep()],
+        TWO,
+        0,
+    ),
 }
 
 
@@ -173,7 +180,7 @@ def test_history_is_one_line_in_every_interleaving(name: str) -> None:
 WRONG: dict[str, tuple[Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]], str]] = {
     "a lost answer taken for a lost race": (
         lambda: ([claimer(1, kind=claims.AnswersAreCertain), claimer(2)], ONE, 1),
-        "",
+        "a cold read misses a claim: [1, 3]",
     ),
     "a rebased claim with its old stamp": (
         lambda: ([claimer(1, kind=claims.StampsOnce), claimer(2)], ONE, 0),
@@ -187,15 +194,34 @@ WRONG: dict[str, tuple[Callable[[], tuple[Sequence[Actor], dict[str, bytes], int
         lambda: ([claimer(1), upkeep()], TWO, 0),
         "misses what was acknowledged",
     ),
-    # The next two are why claims are fetched, and a claim that was read is built on, only within half a grace
-    # period: here there is no clock, and no grace period.
-    "a reader that takes longer than a grace period beside a sleeper": (
-        lambda: ([verified(1, FIRST), upkeep(), reader()], TWO, 0),
-        "a reader misses what was acknowledged",
+    "a sleeper that believes its creation": (
+        lambda: ([sleeper(1, FIRST, kind=claims.CreatedIsEnough), upkeep()], TWO, 0),
+        "misses what was acknowledged",
+    ),
+    "a sleeper that looks before it claims only": (
+        lambda: ([sleeper(1, FIRST, kind=claims.LooksBeforeOnly, old=True), upkeep()], TWO, 0),
+        "misses what was acknowledged",
+    ),
+    "a sleeper that takes its number for its own": (
+        lambda: ([sleeper(1, FIRST, kind=claims.AnyoneHoldsIt), upkeep()], TWO, 0),
+        "misses what was acknowledged",
     ),
     "a sleeper that builds on another sleeper's claim": (
-        lambda: ([verified(1, FIRST), verified(2, FIRST), upkeep()], TWO, 0),
+        lambda: (
+            [
+                sleeper(1, FIRST, kind=claims.BuildsOnWhatItMet, reads=False),
+                sleeper(2, FIRST, reads=False),
+                upkeep(),
+            ],
+            TWO,
+            0,
+        ),
         "is missing",
+    ),
+    # Why claims are fetched only within half a grace period: here there is no clock, and no grace period.
+    "a reader that takes longer than a grace period beside a sleeper": (
+        lambda: ([sleeper(1, FIRST), upkeep(), reader()], TWO, 0),
+        "a reader misses what was acknowledged",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Reader, publisher and collector as sans-I/O steps.
+"""Reader, publisher, bundler, collector and claimer as sans-I/O steps.
 
 A step is a frozen value: `wants` names the store requests it would like, `take(answers)` is the next step,
 and a step that wants nothing is finished. Nothing here imports a store, reads a clock or draws a random

@@ -46,6 +46,7 @@ class ClaimOutcome(Enum):
     CONFLICT = "conflict"  # one of them touched the same: go on with `resumed`, or give up
     UNDECIDED = "undecided"  # the number is held by a transaction that is not decided yet
     STALE = "stale"  # the parent is so old that its successors were collected: read, then begin again
+    VOID = "void"  # the log was read, and has something else under the number: begin again
     UNKNOWN = "unknown"  # it may or may not be there
 
 

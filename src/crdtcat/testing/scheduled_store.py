@@ -3,7 +3,8 @@
 Objects are a set of names; what a name stands for never changes, so the bytes are kept once. The exception is
 what is created exclusively: who wins decides what the name stands for, so such an object is in the set as its
 name, a zero and a digest of its bytes. Pages hold one or two names, deletions go one name at a time, and a
-PUT may be stored, lost, stored with a lost answer, or stored later.
+PUT may be stored, lost, stored with a lost answer, or stored later; what is to be created later is stored if
+its name is free then.
 """
 
 from __future__ import annotations
@@ -86,6 +87,11 @@ class ScheduledStore:
                     answer = Deleting(rest) if rest else Deleted()
                     yield Effect(f"deletes {name}", answer, removed=frozenset({_held(objects, name) or name}))
 
+    def landed(self, objects: frozenset[str], key: str) -> frozenset[str]:
+        """The objects once a request that was on its way has arrived."""
+        name, *exclusive = key.split("\0")
+        return objects if exclusive and _held(objects, name) is not None else objects | {key}
+
     def _page(self, objects: frozenset[str], want: ListPage) -> Listed:
         key = (objects, want)
         if key not in self._pages:
@@ -118,6 +124,7 @@ def _creations(key: str, there: str | None, *, faults: bool) -> Iterator[Effect]
         unclear = Created(created=False, clear=False)
         yield Effect(f"creates {name}, and the answer is lost", unclear, added=this, faults=1)
         yield Effect(f"fails to create {name}", unclear, faults=1)
+        yield Effect(f"creates {name}, which will take a while", unclear, late=this, faults=1)
 
 
 def _puts(name: str, *, faults: bool) -> Iterator[Effect]:

@@ -171,9 +171,10 @@ class _Explorer:
 
     def _moves(self, world: _World) -> Iterator[tuple[str, _World]]:
         for name in sorted(self.sets[world.late]):
-            stored, late = self.sets[world.objects] | {name}, self.sets[world.late] - {name}
+            stored = self.store.landed(self.sets[world.objects], name)
+            late = self.sets[world.late] - {name}
             yield (
-                f"a late PUT is stored: {name}",
+                f"a late PUT arrives: {name}",
                 world._replace(objects=self.sets.of(stored), late=self.sets.of(late)),
             )
         for at, place in enumerate(world.places):
