@@ -1,7 +1,9 @@
 """Committing to a table in CAS mode: claim the next number, rebase past whoever was faster, or say why not.
 
 Warm, a commit is one PUT, or two with a segment: the handle knows the last claim and tries the next number;
-one whose last commit had to pass others looks there first.
+one whose last commit had to pass others looks there first. After a lost race it tries the next number at once
+where the winner is new, which the loser knows from when the number was free: the winner cannot be back yet.
+Otherwise, and when it happens again and again, it pauses and looks.
 
 What to ask for and what to make of the answers is `crdtcat.protocol.committer`; here are the clock, the
 pauses, the reading of the log, and what the table's policy says about conflicts. The knowledge whose age
@@ -14,7 +16,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -41,6 +43,9 @@ from crdtcat.writing.writer import Slot, advice
 if TYPE_CHECKING:
     from crdtcat.head import Head
     from crdtcat.session import Session
+
+AT_ONCE_REQUESTS: Final = 5
+"""Whoever loses a number that was free so many requests ago tries the next at once, without a pause."""
 
 
 def commit_claim(
@@ -92,6 +97,7 @@ class Committing:
         self.session, self.slot, self.seen = session, slot, seen
         self.rebases = 0
         self.created_at = self.known_at = -np.inf
+        self.tried_at = self.free_at = -np.inf
         self.step: Claimer[Any] | None = None
 
     def run(self, change: LogChange, parent: Parent, known_at: float) -> tuple[VersionId, int, int]:
@@ -144,7 +150,7 @@ class Committing:
     def _claimed(self, change: LogChange, parent: Parent) -> Committer[LogChange]:
         """Try until it is there, or cannot be, or has to begin again; then the log was read just now."""
         session = self.session
-        hlc, crowded = session.clock.tick(), session.chain.crowded
+        hlc, crowded, self.free_at = session.clock.tick(), session.chain.crowded, self.known_at
         step = Committer.begin(session.folder, change, parent, hlc, looking=crowded, old=self._is_old())
         while True:
             self.created_at = elapsed_clock()
@@ -175,9 +181,12 @@ class Committing:
                     f"{session.folder}: other commits were faster {claim.rebases} times in a row; nothing "
                     "was committed and nothing is wrong: try again, or allow more `retries`"
                 )
-            took = elapsed_clock() - self.created_at
-            time.sleep(pause_seconds(claim.rebases, session.options, took))
-            step = step.resumed()
+            now = elapsed_clock()
+            request = (now - self.tried_at) / 2  # the try, and the look at whoever was faster
+            at_once = claim.rebases == 1 or now - self.free_at < AT_ONCE_REQUESTS * request
+            if not at_once:
+                time.sleep(pause_seconds(claim.rebases, session.options, request))
+            step = (step.aged() if self._is_old() else step).resumed(looking=not at_once)
 
     def _read(self, step: Committer[LogChange]) -> Committer[LogChange]:
         self.known_at = elapsed_clock()
@@ -202,11 +211,15 @@ class Committing:
         if step.listing:
             self.known_at = elapsed_clock()
         while wants := step.wants:
+            asked_at = elapsed_clock()
             if isinstance(wants[0], PutIfAbsent):
                 self.slot.in_doubt()
+                self.tried_at = asked_at
             found = answers(self.session.store, wants, unclear)
             if isinstance(found[0], Got) and found[0].data is not None:
                 chain.meet(claim_name(folder, step.claim.number), found[0].data)
+            elif isinstance(found[0], Got) and not step.claim.taken:
+                self.free_at = asked_at
             before, step = step, (step.aged() if self._is_old() else step).take(found)
             if step.created and not before.created:
                 chain.meet(claim_name(folder, step.claim.number), step.claim.data)
@@ -243,12 +256,12 @@ class Committing:
         return change
 
 
-def pause_seconds(tries: int, options: Options, took: float = 0.0) -> float:
+def pause_seconds(tries: int, options: Options, request: float = 0.0) -> float:
     """How long to wait after losing so many times: doubling, capped, a random part of it.
 
-    Not less than the try itself took: whoever waits less meets the same others again.
+    Not less than a request takes: whoever waits less meets the same others again.
     """
-    base = max(options.base_delay, took) if options.base_delay else 0.0
+    base = max(options.base_delay, request) if options.base_delay else 0.0
     longest: float = min(options.max_delay, base * 2 ** min(tries - 1, 32))
     return random.uniform(0, longest) if options.jitter else longest  # noqa: S311 - spreads load, no secret
 

@@ -66,12 +66,22 @@ def resumed(step: Claimer[Setting]) -> Claimer[Setting] | None:
     return step.resumed() if step.outcome is ClaimOutcome.CONTENDED else None
 
 
+def resumed_at_once(step: Claimer[Setting]) -> Claimer[Setting] | None:
+    return step.resumed(looking=False) if step.outcome is ClaimOutcome.CONTENDED else None
+
+
 def claimer(
-    writer: int, parent: Parent = FIRST, *, tries: int = 4, kind: Any = Claimer, looking: bool = False
+    writer: int,
+    parent: Parent = FIRST,
+    *,
+    tries: int = 4,
+    kind: Any = Claimer,
+    looking: bool = False,
+    at_once: bool = False,
 ) -> Actor:
     """Claims the number after `parent`, again and again while others are faster."""
     begun = kind.begin(FOLDER, Setting(writer), parent, 20, looking=looking)
-    return Actor(f"writer {writer}", begun, (resumed,) * tries)
+    return Actor(f"writer {writer}", begun, (resumed_at_once if at_once else resumed,) * tries)
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class Sleeping:
 
     step: Committer[Setting]
     reads: bool = True
+    at_once: bool = False
     reader: Reader[State] | None = None
 
     @property
@@ -97,7 +108,7 @@ class Sleeping:
             return replace(self, reader=reader) if reader.wants else self._read(reader.state)
         step = self.step.aged().take(answers)
         while step.outcome is ClaimOutcome.CONTENDED:
-            step = step.resumed()
+            step = step.resumed(looking=not self.at_once)
         stale = step.outcome is ClaimOutcome.STALE
         reading = Reader(FOLDER, State(FOLDER)) if stale and self.reads else None
         return replace(self, step=step, reader=reading)
@@ -109,15 +120,22 @@ class Sleeping:
             # What was created for nothing has used up its sequence number: another identity's first one.
             change = Setting(claim.change.writer + 1000) if step.created else claim.change
             step = type(step).begin(FOLDER, change, newest(state.log), claim.hlc + 100)
-        return Sleeping(step)
+        return Sleeping(step, at_once=self.at_once)
 
 
 def sleeper(
-    writer: int, parent: Parent, *, kind: Any = Committer, old: bool = False, reads: bool = True
+    writer: int,
+    parent: Parent,
+    *,
+    kind: Any = Committer,
+    old: bool = False,
+    reads: bool = True,
+    at_once: bool = False,
 ) -> Actor:
-    """One that knows `parent`; with `old`, knows that this was long ago."""
+    """One that knows `parent`; with `old`, knows that this was long ago; with `at_once`, one that tries again
+    without a look after it has lost."""
     begun = kind.begin(FOLDER, Setting(writer), parent, 20, old=old)
-    return Actor(f"sleeper {writer}", Sleeping(begun, reads))
+    return Actor(f"sleeper {writer}", Sleeping(begun, reads, at_once))
 
 
 @dataclass(frozen=True, slots=True)

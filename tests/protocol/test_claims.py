@@ -117,6 +117,7 @@ def test_a_rebased_claim_names_its_new_parent_and_is_stamped_later() -> None:
     looking = step.resumed()
     assert looking.wants == (Get(f"{FOLDER}{3:016d}.c"),)
     assert looking.take([Got(None)]).wants == (PutIfAbsent(f"{FOLDER}{3:016d}.c", step.data),)
+    assert step.resumed(looking=False).wants == (PutIfAbsent(f"{FOLDER}{3:016d}.c", step.data),)
 
 
 def test_the_whole_chain_is_judged_not_only_the_newest() -> None:
@@ -154,11 +155,17 @@ RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = 
     "two writers": lambda: ([claimer(1), claimer(2)], ONE, 0),
     "three writers": lambda: ([claimer(1), claimer(2), claimer(3)], ONE, 0),
     "two writers and a reader": lambda: ([claimer(1), claimer(2), reader()], ONE, 0),
+    "writers that try again at once": lambda: ([claimer(n, at_once=n < 3) for n in (1, 2, 3)], ONE, 1),
     "writers that look first": lambda: ([claimer(n, looking=n < 3) for n in (1, 2, 3)], ONE, 1),
     "lost answers and lost requests": lambda: ([claimer(1), claimer(2)], ONE, 2),
     "the first commit of a table": lambda: ([claimer(1, Parent()), claimer(2, Parent())], {}, 1),
     "a reader beside upkeep": lambda: ([claimer(1, SECOND), reader(), upkeep()], TWO, 0),
     "a writer that slept while its number was collected": lambda: ([sleeper(1, FIRST), upkeep()], TWO, 0),
+    "two that slept and try again at once": lambda: (
+        [sleeper(n, FIRST, reads=False, at_once=True) for n in (1, 2)] + [upkeep()],
+        TWO,
+        0,
+    ),
     "one that slept, lost answers": lambda: ([sleeper(1, FIRST), upkeep()], TWO, 1),
     "one that knows that it slept": lambda: ([sleeper(1, FIRST, old=True), upkeep()], TWO, 0),
     "two that slept, until one has to read": lambda: (

@@ -88,6 +88,14 @@ def test_nothing_is_created_above_what_was_met_long_ago() -> None:
     assert (late.outcome, late.wants, late.created) == (ClaimOutcome.STALE, (), False)
 
 
+def test_trying_again_at_once_is_a_creation_too() -> None:
+    lost = begun().take([TAKEN]).take([Got(THEIRS)])
+    assert isinstance(lost.resumed(looking=False).wants[0], PutIfAbsent)
+    late = lost.aged().resumed(looking=False)
+    assert (late.outcome, late.wants, late.created) == (ClaimOutcome.STALE, (), False)
+    assert lost.aged().resumed().wants == (Get(f"{FOLDER}{3:016d}.c"),)
+
+
 def test_looking_on_is_no_creation() -> None:
     met = begun().aged().take([TAKEN])
     assert met.wants == (Get(SECOND_NAME),)  # what is there has to be judged anyway

@@ -144,6 +144,16 @@ def test_a_kill_at_every_call_leaves_old_or_new(
     assert len(recorder.calls) < n, "every call was reached"
 
 
+def test_who_loses_a_name_is_told_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path)
+    assert store.create("a/b", b"first")
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("it wrote"))
+    assert not store.create("a/b", b"second")
+    assert store.get("a/b") == b"first"
+
+
 def test_new_folders_are_forced_to_disk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[str] = []
     real = local._force

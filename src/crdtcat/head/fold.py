@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 import pyarrow.compute as pc
@@ -40,6 +41,9 @@ from crdtcat.head.tags import TagIndex
 from crdtcat.lattice.lattice_map import LatticeMap
 from crdtcat.lattice.lww import LWWRegister
 from crdtcat.log.log import NONE, Log
+
+KEPT_BYTES_MAX: Final = 2048
+KEPT_OPS_MAX: Final = 4096  # of a process, a few megabytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +119,17 @@ def _decoded_ops(log: Log, standing: Array) -> dict[int, Ops]:
     if log.ops.null_count == len(log):
         return {}
     found = np.flatnonzero(np.asarray(log.ops.is_valid()) & standing).tolist()
-    return {at: decode_ops(log.ops[at].as_py(), log.id_at(at), str(log.id_at(at))) for at in found}
+    return {at: _decoded(log.ops[at].as_py(), log.id_at(at)) for at in found}
+
+
+def _decoded(data: bytes, author: VersionId) -> Ops:
+    """A handle that follows a table folds nearly the same versions again and again: small ops are kept."""
+    return _kept(data, author) if len(data) <= KEPT_BYTES_MAX else decode_ops(data, author, str(author))
+
+
+@lru_cache(KEPT_OPS_MAX)
+def _kept(data: bytes, author: VersionId) -> Ops:
+    return decode_ops(data, author, str(author))
 
 
 def _rows(

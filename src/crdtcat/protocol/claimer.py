@@ -16,11 +16,13 @@ Every claim between the first parent and the last is judged, not only the newest
 the one that touched the same rows. A claim that is rebased is stamped anew, later than all it passed, so ids
 rise with numbers.
 
-Whoever finds a number taken looks ahead, number by number, until one is free: past k others that is k + 3
-requests. Whoever met others with its last commit looks before the first try already: k + 2.
+Requests. A try that is refused and a look that finds nothing are wasted; everything else is one look for each
+of the k claims between, and the creation. Whoever looks before the first try wastes one look: k + 2. Whoever
+tries first wastes nothing if nobody came, and one try if one did: it looks at that one and tries again, 3.
+(Both cannot be had: 3 requests past one claim can only be try, look, try; so past two they are at least 5.)
 
-No clock, no store, no randomness: pauses between tries, and whether the parent was seen recently enough for
-the claim to stand, are the driver's.
+No clock, no store, no randomness: pauses between tries, whether to look or to try after them, and whether
+the parent was seen recently enough for the claim to stand, are the driver's.
 """
 
 from __future__ import annotations
@@ -160,12 +162,13 @@ class Claimer(Generic[C]):
             return replace(self, outcome=ClaimOutcome.DONE)
         return self._judge(answer.data)
 
-    def resumed(self, change: C | None = None) -> Claimer[C]:
-        """Go on after a pause; with `change`, a patched one for which the latest verdict is settled."""
+    def resumed(self, change: C | None = None, *, looking: bool = True) -> Claimer[C]:
+        """Go on; with `change`, a patched one for which the latest verdict is settled. Without `looking` the
+        next number is tried at once: right where it is free, which whoever has just lost one may hope."""
         if change is not None:
             step = replace(self, change=change, found=None, outcome=ClaimOutcome.PENDING)
             return step._moved_past(self.found)
-        return replace(self, outcome=ClaimOutcome.PENDING)  # an undecided number is looked at again
+        return replace(self, looking=looking, outcome=ClaimOutcome.PENDING)
 
     def _nothing_there(self) -> Claimer[C]:
         if not self.taken and not self.unclear:  # looked ahead: this number is free

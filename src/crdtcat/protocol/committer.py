@@ -98,9 +98,9 @@ class Committer(Generic[C]):
             return self._listed(page)
         return replace(self, claim=self.claim.take(answers))._looked_after()
 
-    def resumed(self, change: C | None = None) -> Committer[C]:
-        """Go on after a pause, as `Claimer.resumed`."""
-        return replace(self, claim=self.claim.resumed(change))
+    def resumed(self, change: C | None = None, *, looking: bool = True) -> Committer[C]:
+        """Go on, as `Claimer.resumed`. If it has become old meanwhile, `aged` is to be said before."""
+        return replace(self, claim=self.claim.resumed(change, looking=looking))._looked_after()
 
     def read(self, *, held: bool) -> Committer[C]:
         """Go on after the log was read; `held`: it has this claim, under its number."""

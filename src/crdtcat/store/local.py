@@ -105,6 +105,8 @@ class LocalStore(Store):
 
     def _put_if_absent(self, name: str, data: Data) -> None:
         goal = self._path(name)
+        if os.path.lexists(goal):  # most who lose are told before they force anything to disk
+            raise FileExistsError(errno.EEXIST, "the name is taken", goal)
         with self._written_beside(goal, data) as (hidden, folder):
             try:
                 os.link(hidden, goal)
