@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.changes import LogChange
+from crdtcat.chunks.types import cast_lossless, restored, to_storage
 from crdtcat.conflicts import Answer, Kind, Overlap
 from crdtcat.conflicts.resolve import Policy, answer_of, row_ids, settled
 from crdtcat.conflicts.write_set import Numbering
@@ -165,11 +166,12 @@ def _with_rows(session: Session, change: LogChange, tables: Sequence[pa.Table]) 
 
 def _put(values: pa.Table, name: str, at: Integers, new: pa.ChunkedArray) -> pa.Table:
     place = values.schema.get_field_index(name)
-    old = values.column(name).combine_chunks()
+    field = values.schema.field(place)
+    old = to_storage(values.column(name), name)
     index = np.arange(len(old))
     index[at] = len(old) + np.arange(len(at))
-    both = pa.concat_arrays([old, new.cast(old.type).combine_chunks()])
-    return values.set_column(place, values.schema.field(place), both.take(pa.array(index)))
+    both = pa.concat_arrays([old, to_storage(cast_lossless(new, field.type, name), name)])
+    return values.set_column(place, field, restored([both.take(pa.array(index))], field.type, name))
 
 
 def _keys(rows: RowIds, numbers: Numbering) -> Integers:

@@ -47,8 +47,7 @@ def test_codes_are_canonical_and_survive_messagepack(t: pa.DataType) -> None:
     again = decode_type(msgpack.unpackb(packed))
     assert msgpack.packb(encode_type(again)) == packed
     assert decode_type(msgpack.unpackb(packed, use_list=False)) == again
-    if "dictionary" not in str(t) and "run_end" not in str(t):
-        assert again == t
+    assert again == t
 
 
 @given(arrow_types(), arrow_types())
@@ -80,7 +79,10 @@ def test_list_item_names_do_not_count() -> None:
         (pa.struct([("a", pa.int8())]), ["struct", [["a", "int8", True]]]),
         (pa.map_(pa.string(), pa.int8()), ["map", "string", "int8", True, False]),
         (pa.dictionary(pa.int32(), pa.string()), ["dictionary", "string"]),
+        (pa.dictionary(pa.uint8(), pa.string()), ["dictionary", "string", "uint8"]),
+        (pa.dictionary(pa.int64(), pa.string()), ["dictionary", "string", "int64"]),
         (pa.run_end_encoded(pa.int32(), pa.int8()), ["run_end_encoded", "int8"]),
+        (pa.run_end_encoded(pa.int16(), pa.int8()), ["run_end_encoded", "int8", "int16"]),
         (pa.uuid(), ["extension", "arrow.uuid", b"", ["fixed_size_binary", 16]]),
         (pa.month_day_nano_interval(), "interval"),
     ],
@@ -92,6 +94,9 @@ def test_codes_never_change(t: pa.DataType, code: Any) -> None:
 
 @pytest.mark.parametrize(
     "code", ["int7", ["list"], [], 5, None, ["time32", "ns"], ["decimal128", 99, 0], ["decimal7", 1, 0],
+             ["dictionary", "string", "int32"], ["dictionary", "string", "string"],
+             ["dictionary", "string", "int7"],
+             ["run_end_encoded", "string", "int8"], ["dictionary", "string", "int8", "int8"], ["dictionary"],
              [["x"]], ["struct", [["a"]]], ["fixed_size_binary", -1], ["timestamp", "fortnight"], b"int8"]
 )  # fmt: skip
 def test_unknown_codes_are_refused(code: Any) -> None:
@@ -256,6 +261,21 @@ JOINS = [
     (pa.bool_(), pa.int8(), None),
     (pa.null(), pa.list_(pa.int8()), pa.list_(pa.int8())),
     (pa.dictionary(pa.int8(), pa.string()), pa.string(), pa.string()),
+    (
+        pa.dictionary(pa.uint8(), pa.string()),
+        pa.dictionary(pa.int16(), pa.large_string()),
+        pa.dictionary(pa.int16(), pa.large_string()),
+    ),
+    (
+        pa.dictionary(pa.int64(), pa.int8()),
+        pa.dictionary(pa.uint64(), pa.int8()),
+        pa.dictionary(pa.uint64(), pa.int8()),
+    ),
+    (
+        pa.run_end_encoded(pa.int16(), pa.int8()),
+        pa.run_end_encoded(pa.int64(), pa.int16()),
+        pa.run_end_encoded(pa.int64(), pa.int16()),
+    ),
     (pa.list_(pa.int8()), pa.list_(pa.int16()), pa.list_(pa.int16())),
     (pa.uuid(), pa.binary(16), pa.binary(16)),
     (

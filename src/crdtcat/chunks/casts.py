@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crdtcat.chunks import layout
+from crdtcat.chunks.narrow import in_pieces
 from crdtcat.chunks.storage_types import from_storage, storage_type, to_storage
 from crdtcat.chunks.type_codes import list_kind
-from crdtcat.chunks.widen import is_lossless
+from crdtcat.chunks.widen import index_capacity, is_lossless
 from crdtcat.errors import InvalidArgument, SchemaMismatch
 
 
@@ -27,15 +28,19 @@ def cast_lossless(
 ) -> pa.Array | pa.ChunkedArray:
     """The same values as type `to`; a chunked array gives a chunked array. Cost: O(rows).
 
+    It has more chunks than before where dictionaries or runs of `to` are too narrow for all rows of one.
+
     Raises:
         SchemaMismatch: a value does not survive, or the types have nothing in common. The message names the
             column, and where it is one value, its row.
         UnsupportedType: `to` cannot be held at all.
+        LimitExceeded: the rows of one array do not fit dictionaries or runs as narrow as those of `to`.
     """
     path = column or "(column)"
     storage_type(to, column)
     if isinstance(array, pa.ChunkedArray):
-        return pa.chunked_array([_cast(chunk, to, path) for chunk in array.chunks], to)
+        pieces = [in_pieces(chunk, lambda part: _cast(part, to, path)) for chunk in array.chunks]
+        return pa.chunked_array([piece for some in pieces for piece in some], to)
     return _cast(array, to, path)
 
 
@@ -46,12 +51,21 @@ def _cast(array: pa.Array, to: pa.DataType, path: str) -> pa.Array:
     if isinstance(t, pa.BaseExtensionType):
         return _cast(array.storage, to, path)
     if pa.types.is_dictionary(t):
-        return _cast(array.dictionary_decode(), to, path)
+        return _cast_dictionary(array, to, path)
     if pa.types.is_run_end_encoded(t):
         return _cast(layout.decode_runs(array), to, path)
     if array.null_count == len(array):
         return from_storage(pa.nulls(len(array), storage_type(to)), to, path)
     return _cast_to_encoded(array, to, path)
+
+
+def _cast_dictionary(array: pa.DictionaryArray, to: pa.DataType, path: str) -> pa.Array:
+    same = pa.types.is_dictionary(to) and array.type.value_type == to.value_type
+    if same and len(array.dictionary) <= index_capacity(to.index_type):  # only the indices differ
+        indices = array.indices.cast(to.index_type)
+        return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=to.ordered)
+    plain = from_storage(to_storage(array, path), array.type.value_type, path)  # Arrow gathers no views
+    return _cast(plain, to, path)
 
 
 def _cast_to_encoded(array: pa.Array, to: pa.DataType, path: str) -> pa.Array:

@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from crdtcat.chunks.narrow import restored
 from crdtcat.chunks.statistics import cut_up, domain, value_type
-from crdtcat.chunks.storage_types import from_storage, to_storage
+from crdtcat.chunks.storage_types import to_storage
 from crdtcat.limits import STATISTICS_BYTES_MAX
 
 KEY_BOUNDS: Final = ""
@@ -51,9 +52,9 @@ def sorted_by_key(table: pa.Table, key: Sequence[str]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _taken(column: pa.ChunkedArray, index: pa.Array, name: str) -> pa.Array:
+def _taken(column: pa.ChunkedArray, index: pa.Array, name: str) -> pa.ChunkedArray:
     """Some rows of a column of any type: Arrow can take all stored types, and not all others."""
-    return from_storage(to_storage(column, name).take(index), column.type, name)
+    return restored([to_storage(column, name).take(index)], column.type, name)
 
 
 def sort_order(keys: Sequence[pa.Array]) -> pa.Array:

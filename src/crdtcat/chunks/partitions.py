@@ -25,9 +25,9 @@ import pyarrow as pa
 
 from crdtcat import limits
 from crdtcat.chunks import transforms
-from crdtcat.chunks.storage_types import from_storage, to_storage
+from crdtcat.chunks.narrow import restored
+from crdtcat.chunks.storage_types import to_storage
 from crdtcat.chunks.transforms import NAN, PERIODS, one_nan
-from crdtcat.chunks.type_codes import decode_type, encode_type
 from crdtcat.errors import InvalidArgument, LimitExceeded
 
 if TYPE_CHECKING:
@@ -231,20 +231,14 @@ def _rank(value: Any) -> tuple[int, Any]:
 def _take(table: pa.Table, order: Any) -> pa.Table:
     """Rows in another order; what pyarrow cannot gather goes by way of its storage.
 
-    That is run ends, and dictionaries that cannot be unified. One with more entries than its index type can
-    number gets 32-bit indices, as it would when read back.
+    That is run ends, and dictionaries that cannot be unified.
     """
     indices = pa.array(order)
-    columns, fields = [], []
+    columns = []
     for field, column in zip(table.schema, table.columns, strict=True):
         try:
             taken = column.take(indices)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            stored = to_storage(column, field.name).take(indices)
-            try:
-                taken = from_storage(stored, field.type, field.name)
-            except LimitExceeded:
-                taken = from_storage(stored, decode_type(encode_type(field.type)), field.name)
+            taken = restored([to_storage(column, field.name).take(indices)], field.type, field.name)
         columns.append(taken)
-        fields.append(field.with_type(taken.type))
-    return pa.table(columns, schema=pa.schema(fields, metadata=table.schema.metadata))
+    return pa.table(columns, schema=table.schema)

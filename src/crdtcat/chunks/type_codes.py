@@ -8,10 +8,10 @@ Equal types have equal codes. So a code leaves out what Arrow's own equality ign
 map entries), and what cannot be promised about a column that grows by chunks, each with its own layout:
 
 - field metadata (keep it in table properties);
-- a dictionary's index type and order flag: `decode_type` gives 32-bit indices, unordered. A column's chunks
-  have a dictionary each, so there is no common index width and no common order of entries to record;
-- the width of run ends: 32 bits as well.
+- whether a dictionary's entries are ordered: `decode_type` gives unordered ones. A column's chunks have a
+  dictionary each, so there is no common order of entries to record.
 
+The width of indices and run ends is left out where it is 32 bits, which is what codes without one mean.
 Struct field names, nullability of every nested field, time zones, extension names with their metadata are
 part of the code. An extension type that is not registered where a file is read becomes its storage type.
 
@@ -98,10 +98,15 @@ def _encode(t: pa.DataType, path: str, depth: int) -> TypeCode:
     if plain is not None:
         return plain
     if pa.types.is_dictionary(t):
-        return ["dictionary", _encode(t.value_type, path, depth + 1)]
+        return ["dictionary", _encode(t.value_type, path, depth + 1), *_width(t.index_type)]
     if pa.types.is_run_end_encoded(t):
-        return ["run_end_encoded", _encode(t.value_type, path, depth + 1)]
+        return ["run_end_encoded", _encode(t.value_type, path, depth + 1), *_width(t.run_end_type)]
     return _encode_nested(t, path, depth) if t.num_fields or pa.types.is_struct(t) else _encode_leaf(t, path)
+
+
+def _width(t: pa.DataType) -> list[TypeCode]:
+    """The integers that indices or run ends are, unless 32 bits."""
+    return [] if t == pa.int32() else [_PLAIN_CODES[t]]
 
 
 def _encode_leaf(t: pa.DataType, path: str) -> TypeCode:
@@ -168,8 +173,8 @@ def _decode(code: Any, depth: int) -> pa.DataType:  # noqa: PLR0911 (one for eac
         name, metadata, storage = arguments
         return _registered(name, metadata, _decode(storage, depth + 1))
     if head in {"dictionary", "run_end_encoded"}:
-        (value,) = arguments
-        return getattr(pa, head)(pa.int32(), _decode(value, depth + 1))
+        value, *width = arguments
+        return getattr(pa, head)(_decode_width(*width), _decode(value, depth + 1))
     if head in LISTS or head in {"struct", "map", "fixed_size_list"}:
         return _decode_nested(head, arguments, depth)
     if head == "timestamp":
@@ -182,6 +187,13 @@ def _decode(code: Any, depth: int) -> pa.DataType:  # noqa: PLR0911 (one for eac
     if head.startswith("decimal"):
         return make_decimal(int(head.removeprefix("decimal")), *arguments)
     raise KeyError(head)
+
+
+def _decode_width(code: str = "") -> pa.DataType:
+    """The integers that indices or run ends are; pyarrow refuses what cannot be."""
+    if code == "int32":
+        raise ValueError("32 bits are left out")
+    return PLAIN[code] if code else pa.int32()
 
 
 def _decode_nested(head: str, arguments: list[Any], depth: int) -> pa.DataType:

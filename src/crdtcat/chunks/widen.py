@@ -20,7 +20,9 @@ join that exists only because of the order of arrival is left out.
 | lists: fixed size, list, list_view, large_list, large_list_view | the later in this row, items joined |
 | struct | fields by name, joined; a field only one has becomes nullable |
 | map | keys joined, values joined |
-| dictionary, run-end encoded, extension | themselves if equal, else what they hold |
+| dictionaries | what they hold, joined, behind the later index of int8, uint8, int16, ..., uint64 |
+| run-end encoded | what they hold, joined, in runs of the wider ends |
+| either of them and something else; extensions that differ | what they hold, joined |
 
 Nanoseconds stand alone because 64 bits of them end in 2262: 9999-12-31, a common "for ever", does not
 survive. The other units are exact for the years 1 to 9999 and far beyond. Text and bytes are never joined,
@@ -34,6 +36,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from crdtcat.chunks.type_codes import LISTS, list_kind, make_decimal
+from crdtcat.chunks.type_parts import is_encoded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +49,10 @@ _UNITS = ("s", "ms", "us")
 _SIGNED = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _FLOATS = {16: pa.float16(), 32: pa.float32(), 64: pa.float64()}
 _FLOAT_BITS_FOR_INTEGER_BITS = {8: 16, 16: 32, 32: 64}
+INDEX_TYPES = (
+    pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()
+)  # fmt: skip
+"""Index types of dictionaries, by how many entries they number. No index is negative, so this is a chain."""
 _DECIMAL_DIGITS = ((9, 32), (18, 64), (38, 128), (76, 256))
 
 
@@ -57,7 +64,7 @@ def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return b
     if pa.types.is_null(b):
         return a
-    if _is_encoded(a) or _is_encoded(b):
+    if is_encoded(a) or is_encoded(b):
         return _encoded(a, b)
     if isinstance(a, pa.BaseExtensionType) or isinstance(b, pa.BaseExtensionType):
         return widen(getattr(a, "storage_type", a), getattr(b, "storage_type", b))
@@ -74,18 +81,20 @@ def is_lossless(a: pa.DataType, b: pa.DataType) -> bool:
     return bool(widen(_values_only(a), target) == target)
 
 
-def _is_encoded(t: pa.DataType) -> bool:
-    return bool(pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t))
+def index_capacity(index: pa.DataType) -> int:
+    """How many entries of a dictionary an index type can number."""
+    return int(2 ** (index.bit_width - pa.types.is_signed_integer(index)))
 
 
 def _encoded(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    value = widen(a.value_type if _is_encoded(a) else a, b.value_type if _is_encoded(b) else b)
+    value = widen(a.value_type if is_encoded(a) else a, b.value_type if is_encoded(b) else b)
     if value is None:
         return None
     if pa.types.is_dictionary(a) and pa.types.is_dictionary(b):
-        return pa.dictionary(pa.int32(), value)
+        index = max(a.index_type, b.index_type, key=INDEX_TYPES.index)
+        return pa.dictionary(index, value)
     if pa.types.is_run_end_encoded(a) and pa.types.is_run_end_encoded(b):
-        return pa.run_end_encoded(pa.int32(), value)
+        return pa.run_end_encoded(max(a.run_end_type, b.run_end_type, key=lambda t: t.bit_width), value)
     return value
 
 
@@ -214,7 +223,7 @@ def _durations(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 def _values_only(t: pa.DataType) -> pa.DataType:  # noqa: PLR0911 (one for each kind of type)
     """`t` without what changes no value: encodings, widths of offsets, order of struct fields."""
-    if _is_encoded(t):
+    if is_encoded(t):
         return _values_only(t.value_type)
     if t in _TEXT:
         return pa.string()

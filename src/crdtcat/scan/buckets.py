@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from crdtcat.chunks.partitions import decode_values, parse_partitioning
-from crdtcat.chunks.types import decode_type
+from crdtcat.chunks.types import decode_type, without_encodings
 from crdtcat.format.sections import Array
 from crdtcat.head.head import Head
 from crdtcat.log.log import NONE
@@ -41,7 +41,7 @@ def _written_as_shown(head: Head, name: str) -> bool:
     """Whether every live chunk holds the column in today's type: buckets are of values as written."""
     shown = head.columns.by_name.get(name)
     return shown is not None and all(
-        decode_type(field.type) == shown.type
+        without_encodings(decode_type(field.type)) == without_encodings(shown.type)
         for schema in np.unique(head.log.chunk_schema[head.live]).tolist()
         for field in head.columns.fields(schema)
         if field.name == name

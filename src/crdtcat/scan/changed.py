@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.decode import gathered
-from crdtcat.chunks.types import decode_type
+from crdtcat.chunks.types import decode_type, without_encodings
 from crdtcat.format.row_ids import ID
 from crdtcat.format.row_ops import Copy, Stamps
 from crdtcat.format.schema_code import StoredField
@@ -140,7 +140,8 @@ class ChangedEntries:
         if found is None:
             field = columns.source(column, schema, version)
             fits = field is not None and columns.fits(field, column)
-            same = field is not None and decode_type(field.type) == column.type
+            kept = without_encodings(column.type)
+            same = field is not None and without_encodings(decode_type(field.type)) == kept
             found = self._sources[key] = _Source(field, fits, same)
         return found
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
+from crdtcat.chunks.types import combinable
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head
 from crdtcat.scan.frames import as_pandas, as_polars
@@ -61,9 +62,9 @@ class Feed(ABC):
         return pa.Table.from_arrays([pa.chunked_array([marks]), *shown.columns], schema=self.schema)
 
     def to_table(self) -> pa.Table:
-        """All changes as one Arrow table."""
+        """All changes as one Arrow table; indices of dictionaries as in `Scan.to_table`."""
         tables = list(self.tables())
-        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+        return combinable(pa.concat_tables(tables)) if tables else self.schema.empty_table()
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The changes as a stream of record batches."""

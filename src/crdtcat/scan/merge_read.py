@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.keys import encoded_key
-from crdtcat.chunks.types import from_storage, storage_type
+from crdtcat.chunks.types import restored, storage_type
 from crdtcat.errors import Corrupt
 from crdtcat.format.ops import ColumnId
 from crdtcat.format.schema_code import StoredField
@@ -201,12 +201,12 @@ class Reading:
         columns = {column.name: column for column in plan.needed}
         if plan.filter is not None:
             looked_at = {
-                name: from_storage(stored[name], columns[name].type, name) for name in plan.filter.columns
+                name: restored([stored[name]], columns[name].type, name) for name in plan.filter.columns
             }
             table = pa.table(looked_at) if looked_at else pa.table({"": keys[0]})
             kept = mask(plan.filter, table).combine_chunks()
             stored = {column.name: stored[column.name].filter(kept) for column in plan.columns}
-        arrays = [from_storage(stored[column.name], column.type, column.name) for column in plan.columns]
+        arrays = [restored([stored[column.name]], column.type, column.name) for column in plan.columns]
         return pa.Table.from_arrays(arrays, schema=plan.schema)
 
 

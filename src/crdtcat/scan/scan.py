@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from crdtcat.cached import cached_property
 from crdtcat.chunks.read import FooterCache
-from crdtcat.chunks.types import from_storage, storage_type
+from crdtcat.chunks.types import combinable, from_storage, storage_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head, Snapshot
 from crdtcat.scan.execute import Execution
@@ -65,9 +65,12 @@ class Scan:
         return execution.tables() if plan.merge is None else MergedExecution(plan, execution).tables()
 
     def to_table(self) -> pa.Table:
-        """All rows as one Arrow table."""
+        """All rows as one Arrow table.
+
+        A dictionary column with more different values in all than its indices can number has wider ones here.
+        """
         tables = list(self.tables())
-        return pa.concat_tables(tables) if tables else _no_rows(self.schema)
+        return combinable(pa.concat_tables(tables)) if tables else _no_rows(self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream of record batches, in bounded memory."""

@@ -16,8 +16,10 @@ from crdtcat.chunks.types import (
     decode_type,
     from_storage,
     is_lossless,
+    restored,
     storage_type,
     to_storage,
+    without_encodings,
 )
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head.columns import Column
@@ -28,28 +30,27 @@ def shown_column(column: Column, field: StoredField | None, stored: pa.Table) ->
     if field is None:
         nulls = pa.nulls(stored.num_rows, storage_type(column.type, column.name))
         return pa.chunked_array([from_storage(nulls, column.type, column.name)])
-    logical = decode_type(field.type)
-    arrays = [from_storage(array, logical, column.name) for array in stored.column(field.name).chunks]
-    if logical != column.type:
-        arrays = [cast_lossless(array, column.type) for array in arrays]
-    return pa.chunked_array(arrays, column.type)
+    arrays, logical = stored.column(field.name).chunks, decode_type(field.type)
+    if without_encodings(logical) == without_encodings(column.type):
+        return restored(arrays, column.type, column.name)
+    return cast_lossless(restored(arrays, logical, column.name), column.type)
 
 
 def stored_column(column: Column, field: StoredField | None, stored: pa.Table) -> pa.Array:
     """The same rows as one storage array of the column's type."""
-    if field is not None and decode_type(field.type) == column.type:
+    if field is not None and without_encodings(decode_type(field.type)) == without_encodings(column.type):
         return _one(stored.column(field.name))
     return to_storage(shown_column(column, field, stored), column.name)
 
 
 def retyped(held: pa.ChunkedArray, column: Column, wanted: pa.DataType) -> pa.ChunkedArray:
     """A column's storage arrays as those of another type; null where that cannot hold its values."""
-    if column.type == wanted:
+    if without_encodings(column.type) == without_encodings(wanted):
         return held
     if not is_lossless(column.type, wanted):
         return pa.chunked_array([pa.nulls(len(held), storage_type(wanted))])
-    shown = [from_storage(array, column.type, column.name) for array in held.chunks]
-    arrays = [to_storage(cast_lossless(array, wanted), column.name) for array in shown]
+    shown = restored(held.chunks, column.type, column.name)
+    arrays = [to_storage(array, column.name) for array in cast_lossless(shown, wanted).chunks]
     return pa.chunked_array(arrays, storage_type(wanted))
 
 
@@ -59,8 +60,7 @@ def as_shown(columns: Sequence[Column], stored: pa.Table, schema: pa.Schema) -> 
     for column in columns:
         held = stored.column(column.name)
         if held.type != column.type:
-            pieces = [from_storage(array, column.type, column.name) for array in held.chunks]
-            held = pa.chunked_array(pieces, column.type)
+            held = restored(held.chunks, column.type, column.name)
         arrays.append(held)
     return pa.Table.from_arrays(arrays, schema=schema)
 

@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from crdtcat.chunks.widen import INDEX_TYPES
+
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 _SECONDS_LEAST, _SECONDS_GREATEST = -62_135_596_800, 253_402_300_799  # years 1 to 9999
@@ -57,7 +59,7 @@ def leaf_types() -> st.SearchStrategy[pa.DataType]:
 
 def _encoded_types() -> st.SearchStrategy[pa.DataType]:
     values = st.sampled_from((pa.string(), pa.int64(), pa.float64(), pa.binary(), pa.date32()))
-    indices = st.sampled_from((pa.int8(), pa.int32(), pa.uint16(), pa.int64()))
+    indices = st.sampled_from(INDEX_TYPES)
     ends = st.sampled_from((pa.int16(), pa.int32(), pa.int64()))
     return st.one_of(
         st.builds(pa.dictionary, indices, values),

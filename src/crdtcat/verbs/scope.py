@@ -18,7 +18,7 @@ import pyarrow.types as pt
 
 from crdtcat.chunks.partitions import Partitioning, decode_values, parse_partitioning
 from crdtcat.chunks.statistics import domain
-from crdtcat.chunks.types import decode_type
+from crdtcat.chunks.types import decode_type, without_encodings
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
@@ -117,7 +117,9 @@ def _check_types(partitioning: Partitioning, head: Head) -> None:
         for field in head.columns.fields(schema):
             column = head.columns.by_name.get(field.name)
             named = any(part.column == field.name for part in partitioning.fields)
-            if named and column is not None and decode_type(field.type) != column.type:
+            if not named or column is None:
+                continue
+            if without_encodings(decode_type(field.type)) != without_encodings(column.type):
                 raise InvalidArgument(
                     f"column {field.name!r} was written as {decode_type(field.type)} and as {column.type}; "
                     "its partitions cannot be told apart by a filter: overwrite the whole table"

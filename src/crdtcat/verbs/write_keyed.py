@@ -15,7 +15,7 @@ import pyarrow as pa
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.keys import sorted_by_key
 from crdtcat.chunks.read import FooterCache
-from crdtcat.chunks.types import from_storage, storage_type, to_storage
+from crdtcat.chunks.types import restored, storage_type, to_storage
 from crdtcat.difference import EditScript, NewChunk, OldChunk, difference
 from crdtcat.errors import SchemaMismatch
 from crdtcat.format.kinds import GONE, ROWS
@@ -119,8 +119,7 @@ def _shown(rows: pa.Table, fit: Fit) -> pa.Table:
     arrays = []
     for name in rows.column_names:
         kind = fit.schema.field(name).type
-        parts = [from_storage(array, kind, name) for array in rows.column(name).chunks]
-        arrays.append(pa.chunked_array(parts, kind))
+        arrays.append(restored(rows.column(name).chunks, kind, name))
     return pa.Table.from_arrays(arrays, names=rows.column_names)
 
 

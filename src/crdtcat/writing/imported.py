@@ -19,10 +19,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from crdtcat.chunks.foreign import ForeignFile, read_foreign
+from crdtcat.chunks.narrow import restored
 from crdtcat.chunks.partitions import encode_values, parse_partitioning
 from crdtcat.chunks.segment import joined
 from crdtcat.chunks.statistics import time_range
-from crdtcat.chunks.storage_types import from_storage, storage_schema
+from crdtcat.chunks.storage_types import storage_schema
 from crdtcat.chunks.stretch import stretch_of
 from crdtcat.errors import Corrupt, InvalidArgument, UserError
 from crdtcat.store import Store
@@ -137,7 +138,7 @@ def _taken(staging: Staging, source: Store, run: Run) -> Part | None:
     chunks: list[Prepared] = []
     for stored in taken.tables():
         arrays = [
-            from_storage(column.combine_chunks(), field.type, field.name)
+            restored(column.chunks, field.type, field.name)
             for column, field in zip(stored.columns, schema, strict=True)
         ]
         rows = _fitting(pa.Table.from_arrays(arrays, names=schema.names), staging, file.url)

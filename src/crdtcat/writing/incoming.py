@@ -1,8 +1,9 @@
 """What a user handed in, until it is known how it goes into the table.
 
-Rows without types of their own (dicts) take the types of the columns the handle knows, and only the columns
-they name: a key nobody has heard of is inferred, and left for `fit` to refuse or add. An iterable of frames
-or of lists of dicts takes its columns from its first item, in the handle's types where that item fits them.
+Rows without types of their own (dicts) take the types of the columns the handle knows, with room for any
+number of different values, and only the columns they name: a key nobody has heard of is inferred, and left
+for `fit` to refuse or add. An iterable of frames or of lists of dicts takes its columns from its first item,
+in the handle's types where that item fits them.
 Everything else carries its types with it. Data that can be read twice may be planned again when the handle
 turns out to have known too little; a stream may be planned again until its first row was taken.
 
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from crdtcat.chunks import ingest
 from crdtcat.chunks.frames import type_name
+from crdtcat.chunks.type_parts import roomy
 from crdtcat.writing.fit import Known, may_hold, stored_type
 
 
@@ -80,7 +82,7 @@ class _Items:
         fields = []
         for field in first.schema:
             column = None if known is None else known.get(field.name)
-            held = field.type if column is None else stored_type(field.type, column)
+            held = field.type if column is None else roomy(stored_type(field.type, column))
             fields.append(field.with_type(held) if may_hold(field.type, held) else field)
         return ingest.continued(first, self._rest, pa.schema(fields))
 
@@ -108,16 +110,16 @@ def _typed(data: Any, known: Known | None) -> pa.RecordBatchReader:
     if known is None:
         return ingest.reader(data)
     if not isinstance(data, Mapping) and not data:
-        return ingest.reader(data, pa.schema([(name, column.type) for name, column in known.items()]))
+        return ingest.reader(data, pa.schema([(name, roomy(column.type)) for name, column in known.items()]))
     rows = [data] if isinstance(data, Mapping) else data
     names = list(dict.fromkeys(chain.from_iterable(rows)))
-    types = {name: known[name].type for name in names if name in known}
+    types = {name: roomy(known[name].type) for name in names if name in known}
     inferred = [name for name in names if name not in known or known[name].is_open]
     if inferred:
         parts = [{name: row[name] for name in inferred if name in row} for row in rows]
         for field in ingest.reader(parts[0] if isinstance(data, Mapping) else parts).schema:
             types[field.name] = (
-                stored_type(field.type, known[field.name]) if field.name in known else field.type
+                roomy(stored_type(field.type, known[field.name])) if field.name in known else field.type
             )
     if not names:
         return ingest.reader(data)  # says what is wrong with rows that have no columns

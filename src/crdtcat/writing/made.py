@@ -21,7 +21,7 @@ from crdtcat.chunks.segment import encode_segment, segment_name
 from crdtcat.chunks.statistics import domain, statistics
 from crdtcat.chunks.stretch import ChunkHashes
 from crdtcat.chunks.type_codes import decode_type
-from crdtcat.chunks.types import from_storage
+from crdtcat.chunks.types import restored
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.schema_code import StoredField, encode_schema
 from crdtcat.log.statistics import DOMAINS
@@ -124,10 +124,7 @@ def _statistics(chunks: Sequence[MadeChunk]) -> Mapping[str, list[Any]]:
     for at, chunk in enumerate(chunks):
         for item in chunk.fields:
             logical = decode_type(item.type)
-            arrays = [
-                from_storage(array, logical, item.name) for array in chunk.rows.column(item.name).chunks
-            ]
-            one = statistics(pa.chunked_array(arrays, logical))
+            one = statistics(restored(chunk.rows.column(item.name).chunks, logical, item.name))
             code = _CODES[domain(logical)]
             empty: list[Any] = [code, [None] * count, [None] * count, [-1] * count]
             lists = found.setdefault(item.name, empty)
