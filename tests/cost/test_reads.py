@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from crdtcat import Catalog, Table
 from crdtcat.chunks.footer import SegmentRef
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.chunks.read import read_footer
-from crdtcat.scan import units
+from crdtcat.scan import Scan, units
 from tests.cost.places import SCHEMA, Place, asked, few, measured, rows
 
 CHUNK_ROWS = 500
@@ -173,11 +174,81 @@ def test_count_with_a_filter_reads_only_its_columns_of_undecided_chunks(place: P
     assert cost.bytes_in == expected
 
 
-def test_explain_and_repr_cost_nothing(place: Place) -> None:
+def _said(scan: Scan) -> tuple[int, int]:
+    """The bytes that `explain` says will be fetched, and those of footers that it read."""
+    text = scan.explain().replace(",", "")
+    line = next(line for line in text.splitlines() if "fetch:" in line)
+    read = re.search(r"footers of (\d+) bytes", line)
+    found = re.search(r"fetch: +(\d+) bytes of", line)
+    assert found is not None
+    return int(found[1]), int(read[1]) if read else 0
+
+
+def _changed(table: Table) -> None:
+    """Overlays, deletes, an insertion in the middle."""
+    table.update("n >= 900 and n < 1100", {"x": 0.5})
+    table.update("n % 7 = 0", {"text": "seven"})
+    table.delete("n >= 3000 and n < 3010")
+    rows = table.read()
+    table.write(pa.concat_tables([rows.slice(0, 1700), rows.slice(5, 3), rows.slice(1700)]))
+
+
+def _compacted(table: Table) -> None:
+    _changed(table)
+    table.compact()
+
+
+def _other_columns(table: Table) -> None:
+    table.add_column("more", pa.int64())
+    table.drop_column("x")
+    table.append(pa.table({"n": [50_000], "text": ["z"], "more": [1]}))
+
+
+@pytest.mark.parametrize("change", [None, _changed, _compacted, _other_columns])
+def test_explain_says_exactly_what_will_be_fetched(
+    place: Place, change: Callable[[Table], None] | None
+) -> None:
+    catalog, table = _table(place)
+    if change is not None:
+        change(table)
+    cases: list[tuple[list[str] | None, str | None]]
+    cases = [(["n"], None), (None, None), (["text", "n"], "n < 700"), (["text"], "n = 1600")]
+    for columns, filter in cases:
+        scan = Catalog(catalog.store, inline_bytes=0).table("t").scan(columns, filter)
+        with measured(catalog) as asking:
+            columns_bytes, footer_bytes = _said(scan)
+        assert asking.bytes_in == footer_bytes
+        with measured(catalog) as reading:
+            scan.to_table()
+        assert reading.bytes_in == columns_bytes
+        assert _said(scan) == (columns_bytes, 0)
+        scan = Catalog(catalog.store, inline_bytes=0).table("t").scan(columns, filter)
+        with measured(catalog) as both:
+            scan.to_table()
+        assert both.bytes_in == columns_bytes + footer_bytes
+
+
+def test_explain_of_a_keyed_table(place: Place) -> None:
+    catalog = place.open(inline_bytes=0, chunk_rows=CHUNK_ROWS)
+    table = catalog.create_table("t", SCHEMA, key=["n"])
+    for at in (0, 1000, 1500, 5000):
+        table.upsert(rows(at, at + 1000))
+    table.delete(keys=[{"n": n} for n in range(1400, 1600)])
+    for columns, filter in ((["x"], None), (["text"], "n < 1200"), (None, None)):
+        scan = table.scan(columns, filter)
+        columns_bytes, _ = _said(scan)
+        with measured(catalog) as reading:
+            scan.to_table()
+        assert reading.bytes_in == columns_bytes
+
+
+def test_explain_reads_footers_once_and_repr_nothing(place: Place) -> None:
     catalog, table = _table(place)
     scan = table.scan(["n"], "n < 700")
-    assert asked(catalog, scan.explain) == {}
     assert asked(catalog, lambda: repr(scan)) == {}
+    assert asked(catalog, scan.explain) == {"get": 1}
+    assert asked(catalog, scan.explain) == {}
+    assert asked(catalog, scan.to_table) == {"get": 2}  # one for each of two chunks
     assert asked(catalog, lambda: (repr(table), repr(catalog))) == {}
     assert "2 of 12 kept" in scan.explain()
 

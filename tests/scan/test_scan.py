@@ -183,7 +183,9 @@ def test_explain_says_what_happens(table: Table) -> None:
     before = table._session.store.requests.snapshot()
     scan = table.scan(["name"], "id >= 900 and id < 950")
     text = scan.explain()
-    assert repr(scan) == text
+    assert [line for line in repr(scan).splitlines() if line not in text.splitlines()] == [
+        line for line in repr(scan).splitlines() if "fetch:" in line
+    ]
     assert "columns: name, and id for the filter (2 of 5 read)" in text
     assert scan.snapshot.id[:12] in text
     assert "pruned" in text

@@ -38,6 +38,7 @@ __all__ = [
     "SegmentRef",
     "Verify",
     "fetch",
+    "fetched_bytes",
     "footer_start",
     "read_chunks",
     "read_footer",
@@ -183,6 +184,11 @@ def _fetch_sparse(store: Store, ref: SegmentRef, ranges: Iterable[tuple[int, int
     for (start, stop), part in zip(runs, parts, strict=True):
         sparse[start:stop] = np.frombuffer(part, np.uint8)
     return pa.py_buffer(sparse)
+
+
+def fetched_bytes(ranges: Iterable[tuple[int, int]]) -> int:
+    """How many bytes are fetched of a segment for some of its column chunks."""
+    return sum(stop - start for start, stop in _coalesce(ranges))
 
 
 def _coalesce(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -83,6 +83,16 @@ class ChangedEntries:
         """Read a chunk that lies over entries about to be read, so that their readers do not wait."""
         self._over(source, age, columns)
 
+    def names(self, entry: int, columns: Sequence[Column]) -> tuple[str, ...]:
+        """The stored columns of an entry that `read` fetches."""
+        return self._wanted(entry, columns, with_ages=False)[0]
+
+    def names_over(self, source: int, age: int, columns: Sequence[Column]) -> tuple[str, ...]:
+        """The stored columns of a chunk that are fetched to be laid over entries."""
+        held, stamps = self._held(source, age, columns)
+        names = [field.name for _, field, _ in held]
+        return tuple(dict.fromkeys([*names, *(one.stored for one in stamps.values() if names)]))
+
     def sources(self, entry: int) -> set[tuple[int, int]]:
         """The chunks that lie over an entry, with their ages."""
         patches = self._head.rows.patches_of(entry)
@@ -190,17 +200,20 @@ class ChangedEntries:
         self, chunk: int, age: int, columns: Sequence[Column]
     ) -> tuple[list[tuple[Column, StoredField, bool]], dict[str, Stamps], pa.Table]:
         """What a chunk has to lay over others: columns, where it holds them, and the stored rows."""
-        sources = [(column, self._source(column, chunk)) for column in columns]
-        held = [(column, source.field, source.fits) for column, source in sources if source.field is not None]
-        stamps: dict[str, Stamps] = {}
-        if age == BY_STAMPS:
-            stamps = _stamps_by_field(self._head.rows.copies[chunk])
-            held = [item for item in held if item[1].name in stamps]
-        names = [field.name for _, field, _ in held]
+        names = self.names_over(chunk, age, columns)
         if not names:
             return [], {}, pa.table({})
-        stored = self._chunks.kept(chunk, list(dict.fromkeys([*names, *(s.stored for s in stamps.values())])))
-        return held, stamps, stored
+        return *self._held(chunk, age, columns), self._chunks.kept(chunk, names)
+
+    def _held(
+        self, chunk: int, age: int, columns: Sequence[Column]
+    ) -> tuple[list[tuple[Column, StoredField, bool]], dict[str, Stamps]]:
+        sources = [(column, self._source(column, chunk)) for column in columns]
+        held = [(column, source.field, source.fits) for column, source in sources if source.field is not None]
+        if age != BY_STAMPS:
+            return held, {}
+        stamps = _stamps_by_field(self._head.rows.copies[chunk])
+        return [item for item in held if item[1].name in stamps], stamps
 
     def _unhidden(self, field: StoredField | None, entry: int, base: pa.Array) -> pa.Array:
         """A copy's column without the values that a drop had seen: its rows are of several versions."""

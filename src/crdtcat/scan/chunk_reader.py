@@ -17,7 +17,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from crdtcat.chunks.footer import SegmentRef
 from crdtcat.chunks.inline import decode_inline
 from crdtcat.chunks.read import FooterCache, Verify, read_chunks, read_footer
 from crdtcat.errors import Corrupt
@@ -92,7 +91,7 @@ class ChunkReader:
     def column_hashes(self, chunk: int) -> dict[str, bytes]:
         """Content hashes of a stored chunk's columns, from its segment's footer. At most one GET."""
         segment, group = self._plan.places(chunk)[0]
-        footer = read_footer(self._store, self._ref(segment), self._footers)
+        footer = read_footer(self._store, self._plan.segment(segment), self._footers)
         return {name: place.content for name, place in zip(footer.names, footer.places[group], strict=True)}
 
     def kept(self, chunk: int, names: Sequence[str]) -> pa.Table:
@@ -136,22 +135,13 @@ class ChunkReader:
             groups.append((group, log.hash[chunk].tobytes()))
         return read_chunks(
             self._store,
-            self._ref(segment),
+            self._plan.segment(segment),
             groups,
             names,
             verify=self._verify,
             footers=self._footers,
             threads=1,
             dictionaries=dictionaries,
-        )
-
-    def _ref(self, segment: int) -> SegmentRef:
-        log = self._plan.head.log
-        return SegmentRef(
-            self._plan.segment_file(segment),
-            int(log.segment_size[segment]),
-            int(log.segment_footer[segment]),
-            log.segment_digest[segment].tobytes(),
         )
 
     def _anywhere(self, chunk: int, names: Sequence[str]) -> pa.Table:

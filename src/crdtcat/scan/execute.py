@@ -31,6 +31,10 @@ SOURCES_AHEAD: Final = 2  # units begun between what lies over a third one and t
 THREADS: Final = min(8, (os.cpu_count() or 1) + 2)  # a few more than cores: some wait for the store
 
 
+Wanted = tuple[int, tuple[str, ...]]
+"""A chunk, and the stored columns that are read of it."""
+
+
 class Execution:
     """Reads the units of a plan.
 
@@ -82,13 +86,28 @@ class Execution:
                 yield waiting.popleft()
         yield from waiting
 
+    def wanted(self) -> Iterator[Wanted]:
+        """Every chunk that `tables` reads, and the stored columns it reads of it. No request."""
+        for unit in units(self._plan):
+            yield from self.wanted_of(unit)
+
+    def wanted_of(self, unit: Unit) -> Iterator[Wanted]:
+        """What `read` reads for a unit. Chunks that lie over several entries come up with each of them."""
+        columns = self._plan.needed
+        for chunk in unit.chunks:
+            if unit.strips is None:
+                yield chunk, _names(unit.sources)
+                continue
+            yield chunk, self._changed.names(chunk, columns)
+            for source, age in self._changed.sources(chunk):
+                yield source, self._changed.names_over(source, age, columns)
+
     def read(self, unit: Unit) -> list[pa.Table]:
         """The rows of one unit, filtered, a table per chunk, or one for all where their rows alternate."""
         if unit.strips is not None:
             tables = self._entries(unit) if unit.all_rows else [self.changed_rows(unit)[0]]
             return [as_shown(self._plan.columns, rows, self._plan.schema) for rows in tables]
-        names = list(dict.fromkeys(field.name for _, field in unit.sources if field is not None))
-        stored = self._chunks.read(unit.chunks, unit.segment, names)
+        stored = self._chunks.read(unit.chunks, unit.segment, _names(unit.sources))
         return [
             self._shown(unit.sources, table, whole=whole)
             for table, whole in zip(stored, unit.whole, strict=True)
@@ -144,6 +163,10 @@ class Execution:
         shown = sources[: len(self._plan.columns)]  # a plan needs what it shows, then the filter's own
         arrays = [shown_column(column, field, stored) for column, field in shown]
         return pa.Table.from_arrays(arrays, schema=self._plan.schema)
+
+
+def _names(sources: Sources) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(field.name for _, field in sources if field is not None))
 
 
 def _looked_at(plan: Plan, table: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from crdtcat.pools import ThreadPool
-from crdtcat.scan.execute import AHEAD_BYTES, THREADS, Execution
+from crdtcat.scan.execute import AHEAD_BYTES, THREADS, Execution, Wanted
 from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.merge_read import Reading
 from crdtcat.scan.plan import Plan
@@ -89,6 +89,11 @@ class MergedExecution:
                     self._plan, chunks=self._plan.chunks[item], whole=self._plan.whole[item], merge=None
                 )
                 yield list(units(straight))
+
+    def wanted(self) -> Iterator[Wanted]:
+        """Every chunk that `tables` reads, and the stored columns it reads of it. No request."""
+        for task in (task for tasks in self._tasks() for task in tasks):
+            yield from self._execution.wanted_of(task) if isinstance(task, Unit) else (task,)
 
     def read(self, task: Task) -> list[pa.Table]:
         """Carry out one read."""

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.cached import cached_property
+from crdtcat.chunks.footer import SegmentRef
 from crdtcat.chunks.segment import segment_name
 from crdtcat.errors import InvalidArgument, InvalidFilter
 from crdtcat.format.schema_code import StoredField
@@ -93,6 +94,16 @@ class Plan:
         wanted = np.array([chunk, chunk + 1], log.place_chunk.dtype)  # another type would copy all places
         first, last = np.searchsorted(log.place_chunk, wanted)
         return [(int(log.place_segment[at]), int(log.place_group[at])) for at in range(first, last)]
+
+    def segment(self, segment: int) -> SegmentRef:
+        """How the log refers to a segment."""
+        log = self.head.log
+        return SegmentRef(
+            self.segment_file(segment),
+            int(log.segment_size[segment]),
+            int(log.segment_footer[segment]),
+            log.segment_digest[segment].tobytes(),
+        )
 
     def segment_file(self, segment: int) -> str:
         """The name of a segment."""

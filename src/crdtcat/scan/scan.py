@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from crdtcat.cached import cached_property
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import combinable, from_storage, storage_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head, Snapshot
 from crdtcat.scan.execute import Execution
+from crdtcat.scan.explained import explained, fetches, roughly
 from crdtcat.scan.frames import as_duckdb, as_pandas, as_polars
 from crdtcat.scan.merge_execute import MergedExecution
 from crdtcat.scan.plan import Plan, make_plan
@@ -27,7 +26,7 @@ from crdtcat.store import Store
 class Scan:
     """Rows of one snapshot: some columns, some rows, in order.
 
-    Made by `Table.scan`. Requests: none to make or explain it; to read it, one ranged GET per segment for its
+    Made by `Table.scan`. Requests: none to make it; to read it, one ranged GET per segment for its
     footer (kept by the handle) and one per run of neighbouring column chunks that survive pruning. Rows still
     inside version files cost none: they came with the head.
     """
@@ -61,8 +60,11 @@ class Scan:
         return self._run(self.plan)
 
     def _run(self, plan: Plan) -> Iterator[pa.Table]:
+        return self._execution(plan).tables()
+
+    def _execution(self, plan: Plan) -> Execution | MergedExecution:
         execution = Execution(plan, self._store, self._footers, verify=self._verify)
-        return execution.tables() if plan.merge is None else MergedExecution(plan, execution).tables()
+        return execution if plan.merge is None else MergedExecution(plan, execution)
 
     def to_table(self) -> pa.Table:
         """All rows as one Arrow table.
@@ -107,49 +109,17 @@ class Scan:
             return certain
         return certain + sum(int(table.num_rows) for table in self._run(plan.undecided()))
 
-    @cached_property
-    def _kept_bytes(self) -> int:
-        return int(self.plan.head.log.nbytes[self.plan.chunks].sum(dtype=np.uint64))
-
     def explain(self) -> str:
-        """What is pruned and what will be fetched, in words. No request."""
-        plan, log = self.plan, self.plan.head.log
-        total = len(plan.head.live)
-        stored = np.isin(plan.chunks, log.place_chunk)
-        segments = np.unique(log.place_segment[np.isin(log.place_chunk, plan.chunks)])
-        decided = int(plan.whole.sum())
-        size = int(log.segment_size[segments].sum(dtype=np.uint64))
-        all_columns = len(plan.head.columns.all)
-        shown = ", ".join(column.name for column in plan.columns) or "(none)"
-        more = [column.name for column in plan.needed[len(plan.columns) :]]
-        also = f", and {', '.join(more)} for the filter" if more else ""
-        in_segments = int(stored.sum())
-        lines = [
-            f"scan of {plan.head.table} at snapshot {self.snapshot.id[:12]}",
-            f"  columns: {shown}{also} ({len(plan.needed)} of {all_columns} read)",
-            f"  filter:  {plan.filter if plan.filter is not None else '(none)'}",
-            f"  chunks:  {len(plan.chunks):,} of {total:,} kept, {plan.pruned:,} pruned by statistics",
-        ]
-        if plan.filter is not None:
-            row_by_row = len(plan.chunks) - decided
-            lines.append(f"           {decided:,} of them match as a whole, {row_by_row:,} row by row")
-        if plan.merge is not None:
-            groups, straight = plan.merge.groups, int(plan.merge.straight.sum())
-            merged = sum(len(group.chunks) for group in groups)
-            lines.append(
-                f"  merge:   {straight:,} chunks pass straight through, {merged:,} are merged by key "
-                f"in {len(groups):,} groups"
-            )
-        lines += [
-            f"  rows:    at most {plan.rows:,} of {plan.head.row_count:,}",
-            f"  fetch:   {in_segments:,} chunks in {len(segments):,} segments of {size:,} bytes in all",
-            f"           {len(plan.chunks) - in_segments:,} chunks already in memory, with the head",
-            f"  content: {self._kept_bytes:,} bytes of Arrow if all columns were read",
-        ]
-        return "\n".join(lines)
+        """What is pruned and what will be fetched, in words, to the byte.
+
+        Requests: one ranged GET for each footer of a segment concerned that the handle does not keep yet;
+        reading the scan afterwards does not make them again. Raises `Corrupt` where reading would.
+        """
+        found = fetches(self.plan, self._execution(self.plan).wanted(), self._store, self._footers)
+        return explained(self.plan, found)
 
     def __repr__(self) -> str:
-        return self.explain()
+        return explained(self.plan, roughly(self.plan))  # no request
 
     def _check_columns(self) -> None:
         if not self.plan.head.columns.all and len(self.plan.chunks):
