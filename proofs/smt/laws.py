@@ -160,14 +160,14 @@ def deletes_are_final() -> Any:
 
 
 def keyed_rows_merge() -> Any:
-    """Keyed tables: a cell counts if its stamp is above the delete's; merging first or last is the same."""
+    """Keyed tables: a cell counts unless a delete is above it; merging first or last is the same."""
     cells, deletes = z3.Ints("cell_a cell_b"), z3.Ints("delete_a delete_b")
 
     def top(pair: list[Any]) -> Any:
         return z3.If(pair[0] >= pair[1], pair[0], pair[1])
 
-    merged = top(cells) > top(deletes)
-    seen = z3.Or(*(z3.And(*(cell > delete for delete in deletes)) for cell in cells))
+    merged = top(cells) >= top(deletes)
+    seen = z3.Or(*(z3.And(*(cell >= delete for delete in deletes)) for cell in cells))
     return merged == seen
 
 

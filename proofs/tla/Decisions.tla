@@ -5,17 +5,20 @@
    Its lease may run out at any time: then anybody may create "aborted" (nothing here depends on a clock, but for
    the grace period below). Nobody claims above an undecided version; readers stop below the lowest one.
 
-   Each table's bundles take copies of decisions, and the object goes when every table has one. After
-   that somebody who slept may create it again, with another word. So whoever looks asks the bundles first,
-   whoever created a decision looks at the bundles before it believes itself, and an object goes only when every
-   pass that began before the last copy is over: passes that take longer than half the grace period are thrown
-   away (AgeBundler, AgeReader). Claims themselves are module Claims; here a table is a sequence, and a claim adds to its end.
+   Each table's bundles take copies of decisions. One to commit goes when every table has a copy; one to abort stays,
+   because its transaction may still be claiming, and would commit what was aborted. Once one is gone somebody
+   who slept may create it again, with the other word. So whoever looks asks the bundles first, and an object goes
+   only when every pass that began before the last copy is over: passes that take longer than half the grace period
+   are thrown away (AgeBundler, AgeReader), and a writer that took that long to ask what became of its decision
+   reports nothing (AgeCheck). Claims themselves are module Claims; here a table is a sequence, and a claim adds to its end.
 
    Plain commits touch one table and need no decision. *)
 
 EXTENDS Naturals, Sequences, FiniteSets
 
-CONSTANTS Transactions, Plain, TableCount, ReadsMax, Bug
+CONSTANTS Transactions, Plain, TableCount, ReadsMax, Bug,
+    Expiring,  \* transactions whose lease may run out
+    Slow       \* whether there is a bundler that takes its time
 
 VARIABLES
     log,       \* per table: transactions and plain commits in the order of their claims
@@ -23,7 +26,7 @@ VARIABLES
     object,    \* per transaction its decision object: None, "committed", "aborted"
     copies,    \* per table and transaction what its bundles say
     first,     \* per transaction the first decision ever made
-    at,        \* per transaction: "claims", then "decides", "checks", then "ok" or "failed"
+    at,        \* per transaction: "claims", then "decides", "checks", then "ok", "failed" or "unknown"
     creator,   \* per transaction: somebody else who is about to create "aborted": idle, sleeps, done
     bundler,   \* <<table, transaction, what it read>>, or <<>>: a decision on its way into a bundle
     table, listed, result, before, must, reads,   \* the reader
@@ -38,7 +41,7 @@ None == "none"
 Tables == 1..TableCount
 Idle == 0
 Done == TableCount + 1
-ASSUME Bug \in {"none", "decision collected early", "decision not checked", "claims above undecided",
+ASSUME Bug \in {"none", "decision collected early", "aborted collected", "asked late", "claims above undecided",
                 "reads undecided", "reads above undecided", "lists once", "decision replaced",
                 "decides before all claims", "no grace"}
 
@@ -86,19 +89,19 @@ Decide(x) ==
     /\ at' = [at EXCEPT ![x] = "checks"]
     /\ UNCHANGED <<log, saw, copies, creator, bundler, knew>> /\ UNCHANGED reader
 
-(* What the bundles say goes before what the object says. *)
-Word(x) ==
-    IF Bug # "decision not checked" /\ \E t \in Tables : copies[t][x] # None
-    THEN copies[CHOOSE t \in Tables : copies[t][x] # None][x] ELSE object[x]
-
+(* The answer of its creation was lost, or somebody was faster: it looks. What is gone was to commit: the other stays. *)
 Check(x) ==
-    /\ at[x] = "checks" /\ Word(x) # None
-    /\ at' = [at EXCEPT ![x] = IF Word(x) = "committed" THEN "ok" ELSE "failed"]
+    /\ at[x] = "checks"
+    /\ at' = [at EXCEPT ![x] = IF object[x] = "aborted" THEN "failed" ELSE "ok"]
+    /\ UNCHANGED <<creator, bundler, knew>> /\ UNCHANGED store /\ UNCHANGED reader
+
+AgeCheck(x) ==
+    /\ at[x] = "checks" /\ at' = [at EXCEPT ![x] = "unknown"]
     /\ UNCHANGED <<creator, bundler, knew>> /\ UNCHANGED store /\ UNCHANGED reader
 
 (* Somebody met an undecided version whose lease ran out; between looking and creating it may sleep. *)
 Meet(x) ==
-    /\ creator[x] = "idle" /\ \E t \in Tables : x \in Undecided(t)
+    /\ x \in Expiring /\ creator[x] = "idle" /\ \E t \in Tables : x \in Undecided(t)
     /\ creator' = [creator EXCEPT ![x] = "sleeps"]
     /\ UNCHANGED <<at, bundler, knew>> /\ UNCHANGED store /\ UNCHANGED reader
 
@@ -110,7 +113,7 @@ Abort(x) ==
 
 (* ---- Upkeep. One bundler looks at the bundles, then at the object, then writes; others do it at once ---- *)
 LookAtBundle(t, x) ==
-    /\ bundler = <<>> /\ x \in Entries(t) /\ copies[t][x] = None
+    /\ Slow /\ bundler = <<>> /\ x \in Entries(t) /\ copies[t][x] = None
     /\ bundler' = <<t, x, None>>
     /\ knew' = [knew EXCEPT !.bundler = Settled]
     /\ UNCHANGED <<at, creator>> /\ UNCHANGED store /\ UNCHANGED reader
@@ -144,11 +147,14 @@ AgeReader ==
     /\ knew' = [knew EXCEPT !.reader = Settled]
     /\ UNCHANGED <<at, creator, bundler, before, must, reads>> /\ UNCHANGED store
 
-NoOlderPass(x) == (table \in Tables => x \in knew.reader) /\ (bundler # <<>> => x \in knew.bundler)
+NoOlderPass(x) ==
+    /\ (table \in Tables => x \in knew.reader) /\ (bundler # <<>> => x \in knew.bundler)
+    /\ at[x] # "checks" \/ Bug = "asked late"
 
 CollectObject(x) ==
-    /\ object[x] # None
-    /\ IF Bug = "decision collected early" THEN \E t \in Tables : copies[t][x] # None ELSE x \in Settled
+    /\ object[x] = "committed" \/ (object[x] = "aborted" /\ Bug = "aborted collected")
+    /\ IF Bug \in {"decision collected early", "aborted collected"} THEN \E t \in Tables : copies[t][x] # None
+       ELSE x \in Settled
     /\ Bug = "no grace" \/ NoOlderPass(x)
     /\ object' = [object EXCEPT ![x] = None]
     /\ UNCHANGED <<log, saw, copies, first, at, creator, bundler, knew>> /\ UNCHANGED reader
@@ -190,7 +196,7 @@ Resolve ==
 
 Next == ~(table = Done /\ reads = ReadsMax) /\
     \/ \E x \in Transactions :
-        \/ Prepare(x) \/ Decide(x) \/ Check(x) \/ Meet(x) \/ Abort(x) \/ CollectObject(x)
+        \/ Prepare(x) \/ Decide(x) \/ Check(x) \/ AgeCheck(x) \/ Meet(x) \/ Abort(x) \/ CollectObject(x)
         \/ \E t \in Tables : LookAtBundle(t, x) \/ CopyAtOnce(t, x)
     \/ \E p \in Plain : Commit(p)
     \/ LookAtObject \/ Copy \/ AgeBundler \/ AgeReader
@@ -215,6 +221,8 @@ Serial == \A t \in Tables : \A j \in 1..Len(log[t]) : \A i \in 1..(j - 1) :
 (* ---- Probes ---- *)
 ProbeCommitted == ~(table = Done /\ must = Transactions /\ \A x \in Transactions : object[x] = None)
 ProbeCreatedAgain == ~(\E x \in Settled : object[x] \notin {None, first[x]})
+ProbeUnknown == ~(\E x \in Transactions : at[x] = "unknown" /\ first[x] = "committed" /\ object[x] = "aborted")
+ProbeBothRead == ~(table = Done /\ \A x \in Transactions : at[x] = "ok" /\ \A t \in Tables : x \in In(result[t]))
 ProbeAborted == ~(\E x \in Transactions : at[x] = "failed")
 ProbeListedAgain == ~(table = TableCount /\ listed # <<>> /\ ~Whole([result EXCEPT ![table] = Shown]))
 =============================================================================

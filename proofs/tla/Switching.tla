@@ -4,7 +4,8 @@
    A writer lists, and commits what rests on that listing by storing a file under a name of its own. A switch is a
    claim of the next number; one to CAS mode says which files it had seen. A file that neither saw a switch to
    CAS mode nor was seen by it is void. So the switch is announced, with its number, before it waits and lists;
-   a writer that listed lately and saw no announcement is done, any other one looks after its PUT.
+   a writer that listed lately and saw no announcement is done, any other one looks after its PUT. If its file is
+   void it is made again as a claim; if the table is in merge mode again, where nothing would judge it, it is told so.
 
    Clocks: "lately" ends at any time (Age), and whoever switches waits until it has ended for everybody who had listed
    before the announcement. Claims themselves are module Claims: here a claim is added to the end at once. *)
@@ -18,7 +19,7 @@ VARIABLES
     announced,  \* numbers that are announced
     stored,     \* writers whose file is there
     made,       \* writers whose change is there as a claim
-    at,         \* per writer: "begins", "listed", "stored", "again", "ok"
+    at,         \* per writer: "begins", "listed", "stored", "again", "ok", "contended"
     knew,       \* per writer the number of claims in its listing
     lately,     \* per writer whether that was not long ago
     warned,     \* per writer whether it showed an announcement
@@ -31,7 +32,8 @@ switcher == <<step, number, saw>>
 vars == <<claims, announced, stored, made, at, knew, lately, warned, step, number, saw>>
 
 ASSUME Bug \in {"none", "not announced", "does not wait", "does not look", "does not take the number",
-                "claims any number", "claims above the end", "lists before it waits"}
+                "claims any number", "claims above the end", "lists before it waits",
+                "there and back is not noticed"}
 
 Switches(n) == {i \in 1..n : claims[i].kind # "commit"}
 ModeAt(n) == IF Switches(n) = {} THEN "merge"
@@ -72,7 +74,8 @@ Store(w) ==
 (* It waits while a switch is announced that is not there. *)
 Look(w) ==
     /\ at[w] = "stored" /\ (Open = {} \/ Bug = "does not take the number")
-    /\ at' = [at EXCEPT ![w] = IF Void(w) THEN "again" ELSE "ok"]
+    /\ LET back == Mode = "merge" /\ Bug = "there and back is not noticed"
+       IN at' = [at EXCEPT ![w] = IF ~Void(w) \/ back THEN "ok" ELSE IF Mode = "cas" THEN "again" ELSE "contended"]
     /\ UNCHANGED <<claims, announced, stored, made, knew, lately, warned>> /\ UNCHANGED switcher
 
 TakeNumber(w) ==
@@ -80,12 +83,12 @@ TakeNumber(w) ==
     /\ Claim("merge", {})
     /\ UNCHANGED <<announced, stored, made>> /\ UNCHANGED writer /\ UNCHANGED switcher
 
-(* Its file is void: the change is made again, as a claim, or as another file if that mode is over. *)
+(* A claim; or, if CAS mode is over by then, another file that rests on what was known: which is looked at, too. *)
 Again(w) ==
     /\ at[w] = "again"
     /\ IF Mode = "cas" \/ Bug = "claims above the end"
        THEN Claim("commit", {}) /\ made' = made \cup {w} /\ at' = [at EXCEPT ![w] = "ok"] /\ UNCHANGED stored
-       ELSE at' = [at EXCEPT ![w] = "begins"] /\ stored' = stored \ {w} /\ UNCHANGED <<claims, made>>
+       ELSE at' = [at EXCEPT ![w] = "stored"] /\ stored' = stored \cup {w} /\ UNCHANGED <<claims, made>>
     /\ UNCHANGED <<announced, knew, lately, warned>> /\ UNCHANGED switcher
 
 (* ---- Switchers ---- *)
@@ -138,6 +141,7 @@ NobodyStopped == \A w \in Writers : at[w] = "stored" /\ Len(claims) < ClaimsMax 
 ProbeMadeAgain == made = {}
 ProbeNumberTaken == ~\E i \in 1..Len(claims) : claims[i].kind = "merge" /\ ModeAt(i - 1) = "merge"
 ProbeSeen == ~\E i \in 1..Len(claims) : claims[i].kind = "cas" /\ claims[i].seen # {}
+ProbeContended == ~\E w \in Writers : at[w] = "contended"
 ProbeMergedAgain == ~\E w \in Writers : at[w] = "ok" /\ w \notin made /\ ~Void(w) /\
     \E i \in 1..Len(claims) : claims[i].kind = "cas" /\ knew[w] > i
 =============================================================================

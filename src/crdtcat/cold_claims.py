@@ -147,10 +147,14 @@ def listed_after(session: Session, after: str) -> list[str]:
     return names
 
 
-def write_hint(session: Session, log: Log) -> None:
-    """Leave advice for whoever starts cold: the newest claim of a log. One PUT; none without claims."""
-    parent = newest(log)
-    if parent.id is not None and mode_of(log) != "merge":  # nobody claims above the end of CAS mode
+def to_be_followed(log: Log) -> Parent:
+    """The newest claim of a log, for a hint; none where there is none, or CAS mode is over. O(n)."""
+    return Parent() if mode_of(log) == "merge" else newest(log)
+
+
+def write_hint(session: Session, parent: Parent) -> None:
+    """Leave advice for whoever starts cold: the newest claim. One PUT; none without a claim."""
+    if parent.id is not None:
         content = {"format": FORMAT_NUMBER, "number": parent.number, "id": str(parent.id)}
         session.store.put(hint_name(session.folder), seal_json(content))
 

@@ -51,11 +51,6 @@ def decide(
     return found is not False  # it was there: one that is gone by now was committed, others are never deleted
 
 
-def with_decisions(store: Store, state: State) -> State:
-    """A state with every decision that it waits for and that was made. One GET for each."""
-    return state.joined(decisions_for(store, state))
-
-
 def decisions_for(store: Store, state: State) -> list[tuple[str, bytes]]:
     """The decisions that a state waits for and that were made, as files. One GET for each."""
     names = state.undecided()

@@ -10,6 +10,7 @@ from typing import TypeVar
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import StoreError, StoreUnavailable
 from crdtcat.protocol.requests import (
+    AgingStep,
     Answer,
     Created,
     Delete,
@@ -28,6 +29,7 @@ from crdtcat.protocol.requests import (
 from crdtcat.store import Store
 
 StepT = TypeVar("StepT", bound=Step)
+AgingT = TypeVar("AgingT", bound=AgingStep)
 
 
 def run(step: StepT, store: Store, at_hand: Mapping[str, bytes] = MappingProxyType({})) -> StepT:
@@ -38,6 +40,15 @@ def run(step: StepT, store: Store, at_hand: Mapping[str, bytes] = MappingProxyTy
     unclear: set[str] = set()
     while wants := step.wants:
         step = step.take(answers(store, wants, unclear, at_hand))
+    return step
+
+
+def run_aging(step: AgingT, store: Store, is_old: Callable[[], bool]) -> AgingT:
+    """Run a step to its end, as `run` does, and tell it when what it has seen is old."""
+    unclear: set[str] = set()
+    while wants := step.wants:
+        found = answers(store, wants, unclear)
+        step = (step.aged() if is_old() else step).take(found)
     return step
 
 

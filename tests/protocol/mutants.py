@@ -19,7 +19,7 @@ from crdtcat.protocol import (
     is_version,
 )
 from crdtcat.protocol.names import TRANSACTIONS
-from tests.protocol.scenes import bundle_everything
+from tests.protocol.scenes import checkpoints
 
 
 def _seen(reader: Any, page: Listed) -> Any:
@@ -155,7 +155,7 @@ class HastyBundler:
 
 def hasty(*, deletes_first: bool) -> Any:
     def plan(done: Reader[State]) -> HastyBundler | None:
-        publish = bundle_everything(done)
+        publish = checkpoints(done).publish
         names = tuple(item.name for item in done.listing if is_version(item.name))
         return None if publish is None else HastyBundler(publish, names, deletes_first)
 

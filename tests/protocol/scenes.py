@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-import numpy as np
 from blake3 import blake3
 
 from crdtcat.chunks.segment import segment_name
+from crdtcat.clock import VersionId
 from crdtcat.format.frame import digest
 from crdtcat.format.ops import ColumnId, Ops
 from crdtcat.format.schema_code import StoredField, encode_schema
 from crdtcat.format.version import encode_version
-from crdtcat.log import State, encode_bundle, select
-from crdtcat.log.state import ids_of
+from crdtcat.log import State, Summary, encode_bundle, read_summary
+from crdtcat.maintenance.bundling import FilesPlan
+from crdtcat.maintenance.checkpoint import CheckpointPlan
+from crdtcat.maintenance.upkeep import block_plan, claims_block, versions_block
 from crdtcat.protocol import (
     Collector,
+    Get,
+    ListPage,
+    Object,
     Outcome,
     Publish,
     Put,
     Reader,
+    Request,
     bundle_name,
-    bundle_rank,
     is_bundle,
-    is_commit,
     is_version,
     mark_name,
     version_name,
 )
+from crdtcat.protocol.bundler import Bundler
 from crdtcat.testing.scheduler import Actor, Stage
 
 FOLDER = "tables/t/main/"
@@ -78,25 +85,53 @@ def reader(name: str = "reader", kind: Any = Reader) -> Actor:
     return Actor(name, kind(FOLDER, State(FOLDER)))
 
 
-def bundle_everything(done: Reader[State]) -> Publish | None:
-    """One bundle of all there is, in place of all bundles listed."""
-    bundles = [item.name for item in done.listing if is_bundle(item.name)]
-    files = [item.name for item in done.listing if is_commit(item.name)]
-    if len(bundles) + len(files) < 2:
-        return None
-    rank = 1 + max(map(bundle_rank, bundles), default=0)
-    return Publish((Put(*bundle(done.state, bundles, rank)),))
+def checkpoints(done: Reader[State]) -> Bundler[CheckpointPlan]:
+    """What `Table.checkpoint` does with a full view of the log."""
+    return Bundler.begin(CheckpointPlan(done.state, tuple(item.name for item in done.listing)))
 
 
-def bundle_versions(done: Reader[State]) -> Publish | None:
-    """A first bundle of the versions whose files are listed; rank 1, in place of none."""
-    files = [item.name for item in done.listing if is_version(item.name)]
-    if not files:
-        return None
-    chosen = np.zeros(len(done.state.log), bool)
-    found = done.state.log.find(ids_of(files))
-    chosen[found[found >= 0]] = True
-    return Publish((Put(*bundle(State(FOLDER, select(done.state.log, chosen)), [], 1)),))
+def bundles_files(done: Reader[State]) -> Bundler[FilesPlan]:
+    """What a task of a distributed checkpoint does with its files: rank 1, in place of none."""
+    return Bundler.begin(
+        FilesPlan(FOLDER, tuple(item.name for item in done.listing if is_version(item.name)))
+    )
+
+
+@dataclass(frozen=True)
+class Looking:
+    """What a writer sees before it bundles a block: a listing of the folder, and what bundles say of
+    themselves."""
+
+    listed: tuple[Object, ...] = ()
+    after: str | None = ""
+    summaries: tuple[tuple[str, Summary], ...] | None = None
+
+    @property
+    def bundles(self) -> tuple[str, ...]:
+        return tuple(item.name for item in self.listed if is_bundle(item.name))
+
+    @property
+    def wants(self) -> tuple[Request, ...]:
+        if self.after is not None:
+            return (ListPage(FOLDER, self.after),)
+        return () if self.summaries is not None else tuple(Get(name) for name in self.bundles)
+
+    def take(self, answers: Sequence[Any]) -> Looking:
+        if self.after is not None:
+            (page,) = answers
+            return replace(self, listed=self.listed + page.objects, after=page.after)
+        found = zip(self.bundles, answers, strict=True)
+        known = tuple((name, read_summary(got.data, name)) for name, got in found if got.data is not None)
+        return replace(self, summaries=known)
+
+
+def bundles_block(done: Looking) -> Bundler[FilesPlan] | None:
+    """What a writer does after its commit, if it is chosen; everybody is, here."""
+    listed, summaries = cast("Any", done.listed), dict(done.summaries or ())
+    ids = [VersionId.parse(item.name.rsplit("/")[-1][:-2]) for item in done.listed if is_version(item.name)]
+    block = versions_block(listed, max(ids), 1, summaries.values(), 0) if ids else claims_block(listed)
+    names = [item.name for item in done.listed]
+    return Bundler.begin(block_plan(FOLDER, names, block, summaries)) if block else None
 
 
 def bundle(state: State, replaces: list[str], rank: int) -> tuple[str, bytes]:
@@ -104,7 +139,7 @@ def bundle(state: State, replaces: list[str], rank: int) -> tuple[str, bytes]:
     return bundle_name(FOLDER, rank, digest(data), int(state.log.number.max(initial=0))), data
 
 
-def bundler(name: str = "bundler", plan: Any = bundle_everything, kind: Any = Reader) -> Actor:
+def bundler(name: str = "bundler", plan: Any = checkpoints, kind: Any = Reader) -> Actor:
     return Actor(name, kind(FOLDER, State(FOLDER)), (plan,))
 
 
@@ -117,10 +152,15 @@ def collector(name: str = "collector", kind: Any = Collector, reads: Any = Reade
     return Actor(name, reads(FOLDER, State(FOLDER)), (collect_with(kind),))
 
 
-def upkeep(name: str = "upkeep", plan: Any = bundle_everything, kind: Any = Collector) -> Actor:
+def upkeep(name: str = "upkeep", plan: Any = checkpoints, kind: Any = Collector) -> Actor:
     """Bundles, then reads again and collects."""
-
-    def read_again(_: Publish) -> Reader[State]:
-        return Reader(FOLDER, State(FOLDER))
-
     return Actor(name, Reader(FOLDER, State(FOLDER)), (plan, read_again, collect_with(kind)))
+
+
+def block_upkeep(name: str = "upkeep") -> Actor:
+    """Bundles a block as a writer does after its commit, then reads and collects."""
+    return Actor(name, Looking(), (bundles_block, read_again, collect_with()))
+
+
+def read_again(_: Any) -> Reader[State]:
+    return Reader(FOLDER, State(FOLDER))

@@ -13,7 +13,7 @@ from crdtcat.protocol.requests import Created, Get
 from crdtcat.testing.scheduler import Actor, explore
 from tests.protocol import claims
 from tests.protocol.claims import FIRST, FIRST_FILE, SECOND, SECOND_FILE, Setting, claimed, claimer, sleeper
-from tests.protocol.scenes import FOLDER, reader, upkeep
+from tests.protocol.scenes import FOLDER, block_upkeep, reader, upkeep
 
 ONE = dict([FIRST_FILE])
 TWO = dict([FIRST_FILE, SECOND_FILE])
@@ -166,6 +166,8 @@ RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = 
         TWO,
         0,
     ),
+    "a block of claims": lambda: ([sleeper(1, FIRST), block_upkeep()], TWO, 0),
+    "a block of claims beside a reader": lambda: ([claimer(1, SECOND), reader(), block_upkeep()], TWO, 0),
     "one that slept, lost answers": lambda: ([sleeper(1, FIRST), upkeep()], TWO, 1),
     "one that knows that it slept": lambda: ([sleeper(1, FIRST, old=True), upkeep()], TWO, 0),
     "two that slept, until one has to read": lambda: (

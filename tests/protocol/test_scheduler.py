@@ -18,9 +18,10 @@ from tests.protocol.scenes import (
     MARK,
     MARKS,
     OTHER,
+    block_upkeep,
     bundle,
-    bundle_versions,
     bundler,
+    bundles_files,
     collector,
     reader,
     transaction,
@@ -78,9 +79,12 @@ RIGHT: dict[str, Callable[[], Scene]] = {
     "every try of a bundle fails": lambda: Scene([reader(), upkeep()], TWO, faults=3),
     "rows in a segment": lambda: Scene([reader(), with_rows(), upkeep()], dict([V1]), faults=1),
     "small bundles of equal rank": lambda: Scene(
-        [bundler("b1", bundle_versions), upkeep("b2", bundle_versions), reader()], TWO
+        [bundler("b1", bundles_files), upkeep("b2", bundles_files), reader()], TWO
     ),
     "bundles of bundles": lambda: Scene([reader(), upkeep()], dict([V1, V2, FIRST, V3])),
+    "a block bundled after a commit": lambda: Scene([reader(), block_upkeep()], TWO),
+    "a block with a bundle": lambda: Scene([reader(), block_upkeep()], dict([V1, V2, FIRST, V3])),
+    "a block beside a checkpoint": lambda: Scene([block_upkeep("block"), bundler()], dict([V1, FIRST, V3])),
     "two collectors": lambda: Scene(
         [collector("c1"), collector("c2"), reader()], dict([V1, V2, FIRST, bundle(STATE, [FIRST[0]], 2)])
     ),

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 import crdtcat.claiming
-from crdtcat import Catalog
-from crdtcat.decisions import decide, read_decision, with_decisions
-from crdtcat.errors import NotFound
+from crdtcat import Catalog, drive
+from crdtcat.decisions import decide, read_decision
+from crdtcat.drive import answers
+from crdtcat.errors import CommitUnknown, NotFound
 from crdtcat.format.decision import encode_decision
 from crdtcat.maintenance.upkeep import bundle_block
 from crdtcat.protocol import Got
 from crdtcat.protocol.names import decision_name, is_decision
 from crdtcat.protocol.reader import Reader
+from crdtcat.transaction import commit_cas
 from tests.transactions.test_cas import SCHEMA, both, lake, prepared, values
 
 UPKEEP = sys.modules[bundle_block.__module__]
@@ -110,6 +112,29 @@ def test_a_writer_that_slept_over_the_collection_is_not_fooled_by_its_own_abort(
         assert (values(reader, "a"), values(reader, "b")) == ([0, 5, 0, 0, 9], [0, 5, 0, 0])
 
 
+def test_a_writer_that_took_long_to_ask_does_not_take_its_commit_for_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The answer to its decision was lost. It was copied and collected, and made again by one who slept."""
+    catalog, url = lake()
+    now = [1000.0]
+    monkeypatch.setattr(commit_cas, "elapsed_clock", lambda: now[0])
+
+    def slow(store: Any, transaction: int, **what: Any) -> bool:
+        assert decide(store, transaction, **what)
+        for _ in range(2):
+            collector(url).collect_transactions()
+        assert decisions(catalog) == []
+        assert not decide(store, transaction, committed=False)
+        now[0] += catalog.options.grace_seconds / 2 + 1
+        return decide(store, transaction, **what)
+
+    monkeypatch.setattr(commit_cas, "decide", slow)
+    with pytest.raises(CommitUnknown, match="transaction_status"):
+        both(catalog, 1, 7)
+    assert (values(Catalog(url), "a"), values(Catalog(url), "b")) == ([0, 7, 0, 0], [0, 7, 0, 0])
+
+
 def test_a_bundler_that_took_long_does_not_trust_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     """It listed before the claim was bundled, and asked after the decision was collected and made again."""
     catalog, url = lake()
@@ -120,11 +145,11 @@ def test_a_bundler_that_took_long_does_not_trust_a_decision(monkeypatch: pytest.
 
     def slow(*args: Any) -> Any:
         now[0] += 301
-        return with_decisions(*args)
+        return answers(*args)
 
     id = table.history()[-1].id
     with monkeypatch.context() as patch:
-        patch.setattr(UPKEEP, "with_decisions", slow)
+        patch.setattr(drive, "answers", slow)
         assert bundle_block(table._session, id).newly_covered == 0
     assert bundle_block(table._session, id).newly_covered == 2
 

@@ -1,14 +1,4 @@
-"""Publishing a bundle, and choosing what it takes in.
-
-Bundles form a log-structured merge. A new bundle takes in, from the smallest up, every live bundle that is
-less than `RATIO` times what has been gathered so far. Each bundle left is then at least `RATIO` times the
-next, so there are at most log base RATIO of n of them: under 2 log8 n. A version is copied each time its
-bundle is taken in: O(log n) times in all.
-
-Two that bundle the same versions at once publish two bundles; coverage is an exact set of ids, so a reader
-of both has every version once, and the next bundle takes in both. A bundle of `BUNDLE_VERSIONS_MAX` is left
-alone: that bounds memory.
-"""
+"""Making bundles of logs: what `crdtcat.protocol.bundler` publishes, and what came of it."""
 
 from __future__ import annotations
 
@@ -16,16 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from crdtcat.cold_claims import to_be_followed
 from crdtcat.drive import run
 from crdtcat.errors import StoreUnavailable
 from crdtcat.format.frame import digest
-from crdtcat.log import Log, Summary, encode_bundle
-from crdtcat.protocol import Outcome, Publish, Put, bundle_name, bundle_rank, is_base
+from crdtcat.log import Log, State, Summary, encode_bundle
+from crdtcat.protocol import Outcome, Publish, Put, bundle_name, is_bundle, is_claim
+from crdtcat.protocol.bundler import Bundler, Made, P, rank_above, replaced_by
+from crdtcat.protocol.names import is_decision
 from crdtcat.session import Session
 from crdtcat.writing.inlined import moved_to_segments
 
-RATIO: Final = 3
-BUNDLE_VERSIONS_MAX: Final = 1_000_000
 INLINE_BYTES_AT_ONCE: Final = 64 * 2**20  # rows moved to segments in one go: bounds memory
 
 
@@ -61,40 +52,88 @@ class CheckpointResult:
         )
 
 
-def live_bundles(summaries: dict[str, Summary]) -> dict[str, Summary]:
-    """Those bundles that no other replaces."""
-    gone = {name for summary in summaries.values() for name in summary.replaces}
-    return {name: summary for name, summary in summaries.items() if name not in gone}
+@dataclass(frozen=True, slots=True)
+class FilesPlan:
+    """Bundle some files of commits, and take in some bundles. Implements `crdtcat.protocol.bundler.Plan`.
+
+    Attributes:
+        folder: the log's folder.
+        names: files of versions or claims.
+        taken: bundles to take in.
+        live: what is known of the bundles that no other replaces.
+        listed: names that were listed.
+        at_once: how many files to ask for at a time.
+    """
+
+    folder: str
+    names: tuple[str, ...]
+    taken: tuple[str, ...] = ()
+    live: tuple[tuple[str, Summary], ...] = ()
+    listed: tuple[str, ...] = ()
+    at_once: int = 256
+
+    def wanted(self, files: Sequence[tuple[str, bytes]]) -> Sequence[str]:
+        """Its files, then the decisions that claims among them wait for."""
+        claims = [file for file in files if is_claim(file[0])]
+        return [*self.taken, *self.names, *State(self.folder).joined(claims).undecided()]
+
+    def made(self, files: Sequence[tuple[str, bytes]], *, old: bool) -> Made | None:
+        """One bundle of all that was found; what is gone was collected, so a bundle of higher rank covers it.
+
+        A claim that is not decided waits for the next time. So does all of it where decisions took long:
+        they may have been collected, and made again, with another word, by somebody who slept.
+        """
+        state = State(self.folder).joined(files)
+        decisions = any(is_decision(name) for name, _ in files)
+        if state.pending or not len(state.log) or (decisions and old):
+            return None
+        taken = tuple(name for name, _ in files if is_bundle(name))
+        newly = sum(not is_bundle(name) and not is_decision(name) for name, _ in files)
+        return made_bundle(
+            self.folder, state.log, replaced_by(taken, dict(self.live), self.listed), taken, newly
+        )
 
 
-def taken_in(live: dict[str, Summary], gathered: int) -> list[str]:
-    """The bundles that a new one of `gathered` versions takes in, smallest first."""
-    taken: list[str] = []
-    bundles = [name for name in live if not is_base(name)]
-    for name in sorted(bundles, key=lambda name: (live[name].versions, name)):
-        size = live[name].versions
-        if size >= RATIO * gathered or size + gathered > BUNDLE_VERSIONS_MAX:
-            break
-        taken.append(name)
-        gathered += size
-    return taken
+def made_bundle(
+    folder: str, log: Log, replaces: Iterable[str], taken: Sequence[str] = (), newly_covered: int = 0
+) -> Made:
+    """A bundle of a log: its file, and before it one segment for each layout of rows that were inlined."""
+    moved = moved_to_segments(log)
+    data = encode_bundle(moved.log, folder, sorted(replaces))
+    name = bundle_name(folder, rank_above(taken), digest(data), int(log.number.max(initial=0)))
+    puts = (*moved.puts, Put(name, data))
+    return Made(puts, len(moved.log), newly_covered, tuple(taken), to_be_followed(log))
 
 
-def publish_bundle(
-    session: Session, log: Log, replaces: Iterable[str], taken: Sequence[str]
-) -> CheckpointResult:
-    """Store a bundle of `log`: one PUT, and one before it for each segment of rows that were inlined.
+def publish_bundle(session: Session, log: Log) -> CheckpointResult:
+    """Store a bundle of `log`, in place of none: one PUT, and one before it for each segment of rows that
+    were inlined.
 
     Raises:
         StoreUnavailable: nothing was published, or nobody knows; either way nothing is lost.
     """
-    moved = moved_to_segments(log)
-    data = encode_bundle(moved.log, session.folder, sorted(replaces))
-    rank = 1 + max(map(bundle_rank, taken), default=0)
-    name = bundle_name(session.folder, rank, digest(data), int(log.number.max(initial=0)))
-    outcome = run(Publish((*moved.puts, Put(name, data))), session.store).outcome
-    if outcome is not Outcome.DONE:
-        raise StoreUnavailable(f"{name}: the bundle could not be stored; nothing is lost, try again later")
+    made = made_bundle(session.folder, log, ())
+    return published(made, run(Publish(made.puts), session.store))
+
+
+def result_of(step: Bundler[P]) -> CheckpointResult:
+    """What a bundler that is done has done. Raises as `publish_bundle` does."""
+    if step.bundle is None or step.publish is None:
+        return CheckpointResult()
+    return published(step.bundle, step.publish)
+
+
+def published(made: Made, publish: Publish) -> CheckpointResult:
+    """What became of a bundle. Raises as `publish_bundle` does."""
+    if publish.outcome is not Outcome.DONE:
+        raise StoreUnavailable(
+            f"{made.name}: the bundle could not be stored; nothing is lost, try again later"
+        )
     return CheckpointResult(
-        versions=len(moved.log), replaced=len(taken), bytes=len(data), segments=len(moved.puts), name=name
+        versions=made.versions,
+        newly_covered=made.newly_covered,
+        replaced=len(made.taken),
+        bytes=len(made.puts[-1].data),
+        segments=len(made.puts) - 1,
+        name=made.name,
     )

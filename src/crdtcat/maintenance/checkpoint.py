@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from crdtcat.cold_claims import write_hint
+from crdtcat.cold_claims import to_be_followed, write_hint
+from crdtcat.drive import run
 from crdtcat.format.sections import Array
 from crdtcat.log import Log, State, Summary, select
 from crdtcat.log.state import ids_of
 from crdtcat.maintenance.bundling import (
-    BUNDLE_VERSIONS_MAX,
     INLINE_BYTES_AT_ONCE,
     CheckpointResult,
-    live_bundles,
-    publish_bundle,
-    taken_in,
+    FilesPlan,
+    made_bundle,
+    result_of,
 )
 from crdtcat.protocol import is_base, is_bundle, is_version
+from crdtcat.protocol.bundler import (
+    BUNDLE_VERSIONS_MAX,
+    Bundler,
+    Made,
+    live_bundles,
+    replaced_by,
+    taken_in,
+)
 from crdtcat.session import Session
 
 BLOCK_VERSIONS: Final = 4096  # version files bundled by one task
-GETS_AT_ONCE: Final = 256
 
 
 def unbundled(session: Session) -> list[list[str]]:
@@ -61,14 +68,72 @@ def bundle_files(session: Session, names: Sequence[str]) -> CheckpointResult:
 
     Files that are gone were collected, so a bundle covers them. Raises `StoreUnavailable`.
     """
-    files: list[tuple[str, bytes]] = []
-    for start in range(0, len(names), GETS_AT_ONCE):
-        some = names[start : start + GETS_AT_ONCE]
-        answers = session.store.get_many([(name, 0, None) for name in some])
-        files += [(name, data) for name, data in zip(some, answers, strict=True) if data is not None]
-    if not files:
-        return CheckpointResult()
-    return publish_bundle(session, State(session.folder).joined(files).log, (), ())
+    return result_of(run(Bundler.begin(FilesPlan(session.folder, tuple(names))), session.store))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlan:
+    """Bundle whatever no bundle has, from a full view. Implements `crdtcat.protocol.bundler.Plan`.
+
+    Attributes:
+        state: a state that holds everything listed.
+        listed: the names that its reader listed.
+        start: for a branch, the versions that it starts with: they lie in its source's log.
+        made_for_it: bundles to take in, however large they are.
+        at_once: how many files to ask for at a time.
+    """
+
+    state: State
+    listed: tuple[str, ...]
+    start: Log | None = None
+    made_for_it: tuple[str, ...] = ()
+    at_once: int = 2**31
+
+    def wanted(self, files: Sequence[tuple[str, bytes]]) -> Sequence[str]:
+        """Every bundle that no other replaces, read back; a base is never taken in."""
+        del files
+        bundles = [name for name in self.listed if is_bundle(name) and not is_base(name)]
+        return [name for name in bundles if name not in self.state.replaced]
+
+    def made(self, files: Sequence[tuple[str, bytes]], *, old: bool) -> Made | None:
+        """What waits, with the bundles that are chosen to be taken in. A bundle that is gone was collected:
+        one of higher rank covers it, and will be taken in next time. What is decided is in the state."""
+        del old
+        log = self.state.log
+        covers: dict[str, Array] = {}
+        summaries: dict[str, Summary] = {}
+        for name, data in files:
+            bundle = self.state.read((name, data))
+            found = log.find(bundle.log.ids)
+            found = found[found >= 0]  # some may be dead below the horizon
+            covers[name] = found[~log.is_folded[found]]  # a base has these, without the chunks it let go
+            summaries[name] = Summary(len(bundle.log), b"", b"", bundle.replaces)
+        waiting = self._waiting(covers.values())
+        fresh = int(waiting.sum())
+        live = live_bundles(summaries)
+        taken = []
+        for name in self.made_for_it:
+            if name in live and fresh + live[name].versions <= BUNDLE_VERSIONS_MAX:
+                fresh += live[name].versions
+                taken.append(name)
+        if not fresh:
+            return None
+        taken += taken_in({name: one for name, one in live.items() if name not in taken}, fresh)
+        for name in taken:
+            waiting[covers[name]] = True
+        replaces = replaced_by(taken, live, self.listed)
+        return made_bundle(self.state.folder, select(log, waiting), replaces, taken, fresh)
+
+    def _waiting(self, covers: Iterable[Array]) -> Array:
+        """Per version, whether it is to be bundled: no bundle and no base has it, nor a branch's source."""
+        log = self.state.log
+        waiting = np.ones(len(log), bool)
+        if self.start is not None and len(self.start):
+            waiting[log.find(self.start.ids)] = False
+        waiting[log.is_folded] = False
+        for index in covers:
+            waiting[index] = False
+        return _bounded(log, waiting)
 
 
 def checkpoint(session: Session, made: Sequence[str] = ()) -> CheckpointResult:
@@ -79,43 +144,12 @@ def checkpoint(session: Session, made: Sequence[str] = ()) -> CheckpointResult:
     """
     began = time.monotonic()
     reader = session.refresh()
-    log = reader.state.log
-    names = [item.name for item in reader.listing if is_bundle(item.name)]
-    covers: dict[str, Array] = {}
-    summaries: dict[str, Summary] = {}
-    unreplaced = [name for name in names if name not in reader.state.replaced and not is_base(name)]
-    answers = session.store.get_many([(name, 0, None) for name in unreplaced])
-    for name, data in zip(unreplaced, answers, strict=True):
-        if data is None:
-            continue  # collected since: a bundle of higher rank covers it, and will be taken in next time
-        bundle = reader.state.read((name, data))
-        found = log.find(bundle.log.ids)
-        found = found[found >= 0]  # some may be dead below the horizon
-        covers[name] = found[~log.is_folded[found]]  # a base has these, without the chunks that it let go
-        summaries[name] = Summary(len(bundle.log), b"", b"", bundle.replaces)
-    waiting = np.ones(len(log), bool)
-    if session.start is not None and len(session.start):  # the start of a branch lies in its source's log
-        waiting[log.find(session.start.ids)] = False
-    waiting[log.is_folded] = False  # a base has them
-    for index in covers.values():
-        waiting[index] = False
-    waiting = _bounded(log, waiting)
-    fresh = int(waiting.sum())
-    live = live_bundles(summaries)
-    taken = []
-    for name in made:
-        if name in live and fresh + live[name].versions <= BUNDLE_VERSIONS_MAX:
-            fresh += live[name].versions
-            taken.append(name)
-    if not fresh:
-        return CheckpointResult(seconds=time.monotonic() - began)
-    taken += taken_in({name: one for name, one in live.items() if name not in taken}, fresh)
-    for name in taken:
-        waiting[covers[name]] = True
-    gone = {name for bundle in taken for name in (bundle, *live[bundle].replaces)}
-    result = publish_bundle(session, select(log, waiting), gone & set(names), taken)
-    write_hint(session, log)
-    return replace(result, newly_covered=fresh, seconds=time.monotonic() - began)
+    listed = tuple(item.name for item in reader.listing)
+    plan = CheckpointPlan(reader.state, listed, session.start, tuple(made))
+    result = result_of(run(Bundler.begin(plan), session.store))
+    if result.versions:
+        write_hint(session, to_be_followed(reader.state.log))
+    return replace(result, seconds=time.monotonic() - began)
 
 
 def _bounded(log: Log, waiting: Array) -> Array:

@@ -90,7 +90,7 @@ def merge(target: Session, source: Session) -> MergeResult:
     target.require_not_dropped()
     _require_above(target, source, carried)
     require_in_time(since_ms)
-    published = publish_bundle(target, carried, (), ())
+    published = publish_bundle(target, carried)
     try:
         after = target.head()
         if target.source is None:

@@ -203,7 +203,7 @@ def _carry(source: Session, target: Session, tell: Tell) -> Transfer:
         segments, total = _folded(source, target, select(carried, carried.is_folded), names)
     for group in _groups(select(carried, ~carried.is_folded)):
         moved, copied, size = _copied(source.store, target.store, group, names)
-        publish_bundle(target, moved, (), ())
+        publish_bundle(target, moved)
         segments, total = segments + copied, total + size
         tell(Progress(f"to {target.store.url}: {target.table}", len(group), len(carried), "versions", total))
     if not carried.is_folded.all():

@@ -17,31 +17,29 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import write_hint
-from crdtcat.decisions import with_decisions
-from crdtcat.drive import elapsed_clock, store_now_ms
+from crdtcat.drive import elapsed_clock, run_aging, store_now_ms
 from crdtcat.errors import NotFound
-from crdtcat.log import State, Summary
+from crdtcat.log import Summary
 from crdtcat.log.state import ids_of
 from crdtcat.maintenance.beside import do_beside
 from crdtcat.maintenance.bundling import (
     INLINE_BYTES_AT_ONCE,
     CheckpointResult,
-    live_bundles,
-    publish_bundle,
-    taken_in,
+    FilesPlan,
+    result_of,
 )
 from crdtcat.maintenance.collect import collect_log
 from crdtcat.maintenance.summaries import summaries_of
 from crdtcat.protocol import bundle_number, claim_number, is_bundle, is_claim, is_version
+from crdtcat.protocol.bundler import Bundler, live_bundles, taken_in
 from crdtcat.session import Session
-from crdtcat.store import ObjectInfo, Store
-from crdtcat.store.values import Answers
+from crdtcat.store import ObjectInfo
 
 ABANDONED_MS: Final = 60_000  # a block this old is nobody's any more
 COLLECT_EVERY: Final = 8  # bundlings to a collection
@@ -90,37 +88,26 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
         block = claims_block(listed)
     else:
         now_ms = store_now_ms(session.store)
-        block = _block(listed, id, session.options.bundle_every, summaries.values(), now_ms)
+        block = versions_block(listed, id, session.options.bundle_every, summaries.values(), now_ms)
     if len(block) < session.options.bundle_every // 4:
         return CheckpointResult(seconds=time.monotonic() - began)
+    plan = block_plan(session.folder, [item.name for item in listed], block, summaries)
+    young = session.options.grace_seconds / 2
+    step = run_aging(Bundler.begin(plan), session.store, lambda: elapsed_clock() - listed_at > young)
+    result = result_of(step)
+    if step.bundle is not None:
+        write_hint(session, step.bundle.newest)
+    return replace(result, seconds=time.monotonic() - began)
+
+
+def block_plan(
+    folder: str, listed: Sequence[str], block: Sequence[str], summaries: Mapping[str, Summary]
+) -> FilesPlan:
+    """A block with what smaller bundles there are. Few files at a time: nobody waits for them, and
+    connections are not free."""
     live = live_bundles(summaries)
-    names = [*taken_in(live, len(block)), *block]
-    answers = _fetched(session.store, names)
-    # What is gone was collected, so a bundle of higher rank covers it: leave it to that one.
-    files = [(name, data) for name, data in zip(names, answers, strict=True) if data is not None]
-    if not files:
-        return CheckpointResult(seconds=time.monotonic() - began)
-    taken = [name for name, _ in files if is_bundle(name)]
-    state = State(session.folder).joined(files)
-    if state.pending:
-        state = with_decisions(session.store, state)
-        # One that is not decided waits for the next time. So does what took long: its decision may have been
-        # collected, and made again, with another word, by somebody who slept.
-        if state.pending or elapsed_clock() - listed_at > session.options.grace_seconds / 2:
-            return CheckpointResult(seconds=time.monotonic() - began)
-    known = {item.name for item in listed}
-    gone = {name for bundle in taken for name in (bundle, *live[bundle].replaces)}
-    result = publish_bundle(session, state.log, gone & known, taken)
-    write_hint(session, state.log)
-    return replace(result, newly_covered=len(files) - len(taken), seconds=time.monotonic() - began)
-
-
-def _fetched(store: Store, names: Sequence[str]) -> Answers:
-    """Whole objects, few at a time: nobody waits for them, and connections are not free."""
-    found: list[bytes | None] = []
-    for start in range(0, len(names), GETS_AT_ONCE):
-        found += store.get_many([(name, 0, None) for name in names[start : start + GETS_AT_ONCE]])
-    return found
+    taken = taken_in(live, len(block))
+    return FilesPlan(folder, tuple(block), tuple(taken), tuple(live.items()), tuple(listed), GETS_AT_ONCE)
 
 
 def claims_block(listed: Sequence[ObjectInfo]) -> list[str]:
@@ -138,7 +125,7 @@ def claims_block(listed: Sequence[ObjectInfo]) -> list[str]:
     return block
 
 
-def _block(
+def versions_block(
     listed: Sequence[ObjectInfo], id: VersionId, every: int, summaries: Iterable[Summary], now_ms: int
 ) -> list[str]:
     """Version files to bundle: the block that ends with `id`, and older ones that were left behind."""

@@ -59,6 +59,9 @@ class Parent(NamedTuple):
     id: VersionId | None = None
 
 
+NO_CLAIM: Final = Parent()
+
+
 class Verdict(NamedTuple):
     """What was found under a number.
 

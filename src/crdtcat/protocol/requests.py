@@ -109,3 +109,11 @@ class Step(Protocol):
     def take(self, answers: Sequence[Answer]) -> Self:
         """The next step, given the answers in the order of `wants`."""
         ...
+
+
+class AgingStep(Step, Protocol):
+    """A step to which it matters how long it takes."""
+
+    def aged(self) -> Self:
+        """What it has seen is old by now."""
+        ...

@@ -24,6 +24,7 @@ from crdtcat.cold_claims import newest
 from crdtcat.conflicts import WriteSet, write_set
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide
+from crdtcat.drive import elapsed_clock
 from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreError, StoreUnavailable
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
 from crdtcat.head import Head, Version
@@ -134,7 +135,8 @@ def commit_cas(
             raise switched_meanwhile(session.table) from error
         raise
     prepared(slot.writer)
-    _decide(store, slot.writer, {folder: work.claimed for folder, work in done.items()})
+    claims = {folder: work.claimed for folder, work in done.items()}
+    _decide(store, slot.writer, claims, options.grace_seconds / 2)
     return [_versions(session, done[session.folder]) for session in sessions]
 
 
@@ -157,7 +159,8 @@ def require_unchanged(sessions: Sequence[StagedSession]) -> None:
                 )
 
 
-def _decide(store: Store, writer: int, claims: Mapping[str, int]) -> None:
+def _decide(store: Store, writer: int, claims: Mapping[str, int], young_seconds: float) -> None:
+    began = elapsed_clock()
     try:
         committed = decide(store, writer, committed=True, claims=claims)
     except StoreUnavailable as error:
@@ -165,6 +168,12 @@ def _decide(store: Store, writer: int, claims: Mapping[str, int]) -> None:
             f"transaction {writer:016x}: the store gave no clear answer to its decision; it may stand: ask "
             "catalog.transaction_status(transaction.id) before you repeat it"
         ) from error
+    if not committed and elapsed_clock() - began > young_seconds:
+        # Its own may have been there, copied and collected, and this one made by somebody who slept.
+        raise CommitUnknown(
+            f"transaction {writer:016x}: the answer to its decision took more than half of grace_seconds; it "
+            "may stand: ask catalog.transaction_status(transaction.id) before you repeat it"
+        )
     if not committed:
         raise CommitContended(
             f"transaction {writer:016x}: somebody waited longer than lease_seconds for it and aborted it; "
