@@ -69,6 +69,9 @@ class Sides:
     change: LogChange
     seen: Head | None
 
+    def __repr__(self) -> str:
+        return f"Sides({self.overlap})"
+
     @property
     def kind(self) -> str:
         """What both did."""

@@ -8,6 +8,7 @@ stages of several threads come one after the other.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -53,6 +54,7 @@ class StagedSession(Session):
         self.staged: list[StagedVersion] = []
         self.inherited = 0
         self.reads: list[tuple[Read, tuple[StagedVersion, ...]]] = []
+        self._stagers: dict[VersionId, int] = {}
         self._writer = writer
         self._staging = ForkSafeLock()
         self._shown: tuple[int, Head] | None = None
@@ -122,6 +124,7 @@ class StagedSession(Session):
             }
             id, data = encode_version({**whole, **clock, **stamp})
             self.staged.append(StagedVersion(id, data))
+            self._stagers[id] = threading.get_ident()
         return version_of(id, operation, whole, self.pinned if seen is None else seen.log)
 
     def take(self, staged: Sequence[StagedVersion]) -> None:
@@ -130,8 +133,11 @@ class StagedSession(Session):
             self.staged += staged
             self._shown, self.last_fit, self.known = None, None, None
 
-    def keep(self, count: int) -> None:
-        """Forget what was staged after the first `count` versions."""
+    def keep(self, count: int) -> bool:
+        """Forget what was staged after the first `count` versions; whether all that is this thread's."""
         with self._staging():
+            mine = threading.get_ident()
+            alone = all(self._stagers.get(item.id, mine) == mine for item in self.staged[count:])
             del self.staged[count:]
             self._shown, self.last_fit, self.known = None, None, self.base.known
+            return alone

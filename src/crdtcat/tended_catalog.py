@@ -90,7 +90,9 @@ class TendedCatalog:
         try:
             writer = int(id, 16)
         except (TypeError, ValueError) as error:
-            raise InvalidArgument(f"{id!r} is not the id of a transaction") from error
+            raise InvalidArgument(
+                f"{id!r} is not the id of a transaction: it has one once it was prepared, in CAS mode"
+            ) from error
         found = read_decision(self.store, writer)
         if found is not None:
             return "committed" if found else "aborted"

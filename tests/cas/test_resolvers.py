@@ -37,7 +37,9 @@ def test_the_error_has_both_sides_of_the_rows_in_conflict() -> None:
     assert sides.base.to_pydict() == {"x": [0]}
     assert sides.mine.to_pydict() == {"x": [102]}
     assert sides.theirs.to_pydict() == {"x": [7]}
-    assert "update-update" in str(sides)
+    assert repr(sides) == f"Sides({error.conflicts[0]})"
+    assert repr(error.conflicts) == f"(Overlap({error.conflicts[0]}),)"
+    assert len(repr(sides)) < 400
 
 
 def test_values_are_read_when_asked_for() -> None:

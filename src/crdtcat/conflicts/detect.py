@@ -49,6 +49,9 @@ class Overlap:
     key_values: tuple[KeyValues, ...] = ()
     definitions: tuple[tuple[ColumnId, DefinitionId], ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Overlap({self})"
+
     def __str__(self) -> str:
         parts = [f"{self.kind.value} with {self.theirs} (number {self.number}): {self.kind.rule.meaning}"]
         if self.rows.total:

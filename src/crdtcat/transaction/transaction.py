@@ -8,28 +8,27 @@ table and one decision: all of them count, or none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import CommitContended, InvalidArgument
-from crdtcat.head import Head, Snapshot, Version
+from crdtcat.head import Head, Version
 from crdtcat.head.snapshot import versions_of
 from crdtcat.incarnations import MAIN
 from crdtcat.locks import ForkSafeLock
-from crdtcat.reading import Read
 from crdtcat.session import Session
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.commit import commit_merged
 from crdtcat.transaction.commit_cas import commit_cas, require_unchanged
+from crdtcat.transaction.forks import Kept, Name, require_joinable
 from crdtcat.transaction.pinning import Known, pin, require_one_mode
 from crdtcat.transaction.table import StagedTable
 from crdtcat.transaction.tending import tend
-from crdtcat.writing.restamp import StagedVersion
+from crdtcat.transaction.verbs import TableVerbs
 from crdtcat.writing.staged import require_in_time
 from crdtcat.writing.writer import Writer
 
@@ -37,20 +36,9 @@ if TYPE_CHECKING:
     from crdtcat.catalog import Catalog
 
 ISOLATIONS: Final = ("snapshot", "serializable")
-Name = tuple[str, str]
-"""A table and a branch."""
 
 
-class Kept(NamedTuple):
-    """What a copy of a transaction takes along of one table."""
-
-    snapshot: Snapshot
-    staged: list[StagedVersion]
-    inherited: int
-    reads: list[tuple[Read, tuple[StagedVersion, ...]]]
-
-
-class Transaction:
+class Transaction(TableVerbs):
     """Several changes to several tables that are committed together. Get one from `Catalog.transaction`.
 
     Reads see what was committed when each table was first used, the same transactions in all of them, and
@@ -61,17 +49,20 @@ class Transaction:
         status: "open", "committed" or "aborted"; over tables in CAS mode "prepared" while all tables are
             claimed and nothing is decided, also where the store gave no clear answer to that.
         id: over tables in CAS mode, once it is prepared: its name, for `Catalog.transaction_status`.
-        versions: once committed, what was committed to each table, in order.
+        versions: once committed, what was committed to each table, in order; branches as "table@branch".
     """
 
     def __init__(self, catalog: Catalog, tables: Sequence[str] = (), *, isolation: str | None = None) -> None:
         isolation = catalog.options.isolation if isolation is None else isolation
         if isolation not in ISOLATIONS:
             raise InvalidArgument(f"isolation={isolation!r}: choose from {', '.join(map(repr, ISOLATIONS))}")
+        if isinstance(tables, str):
+            raise InvalidArgument(f"tables={tables!r}: pass a list of names, as [{tables!r}]")
         self._catalog, self.isolation = catalog, isolation
         self._since_ms = wall_ms()
         self._start()
         self.status = "open"
+        self._name, self._origin = secrets.token_hex(8), ""
         self.id: str | None = None
         self.versions: dict[str, tuple[Version, ...]] = {}
         with self._lock():
@@ -139,42 +130,27 @@ class Transaction:
     def _all(self) -> list[StagedTable]:
         return list(self._tables.values())
 
-    def read(self, table: str, columns: Sequence[str] | None = None, filter: Any = None) -> pa.Table:
-        """Rows of a table as this transaction sees it. See `Table.read`."""
-        return self.table(table).read(columns, filter)
-
-    def append(self, table: str, data: Any, **options: Any) -> Version:
-        """Stage rows to be added. See `Table.append`."""
-        return self.table(table).append(data, **options)
-
-    def overwrite(self, table: str, data: Any, **options: Any) -> Version:
-        """Stage a replacement of all rows, or of partitions. See `Table.overwrite`."""
-        return self.table(table).overwrite(data, **options)
-
-    def update(self, table: str, where: Any, values: Any, **options: Any) -> Version:
-        """Stage new values for the rows that match. See `Table.update`."""
-        return self.table(table).update(where, values, **options)
-
-    def update_rows(self, table: str, start: int, stop: int, data: Any, **options: Any) -> Version:
-        """Stage new values for rows by number. See `Table.update_rows`."""
-        return self.table(table).update_rows(start, stop, data, **options)
-
-    def delete(self, table: str, where: Any, **options: Any) -> Version:
-        """Stage the deletion of the rows that match. See `Table.delete`."""
-        return self.table(table).delete(where, **options)
-
     # Parts of it.
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """What is staged inside is forgotten if the block raises; the error goes on."""
+        """What is staged inside is forgotten if the block raises; the error goes on.
+
+        Inside, other threads stage with a `fork`. If one did without, and the block raises, what it staged
+        cannot be told from what is to be forgotten: the transaction is aborted, with `InvalidArgument`.
+        """
         self._check_open()
         before = {name: len(table._session.staged) for name, table in self._tables.items()}
         try:
             yield
-        except BaseException:
-            for name, table in self._tables.items():
-                table._session.keep(before.get(name, 0))
+        except BaseException as error:
+            alone = [table._session.keep(before.get(name, 0)) for name, table in self._tables.items()]
+            if not all(alone):
+                self.status = "aborted"
+                raise InvalidArgument(
+                    "a savepoint failed in which several threads had staged: the transaction is aborted, "
+                    "nothing of it is visible; begin another, and let other threads stage with fork()"
+                ) from error
             raise
 
     def fork(self) -> Transaction:
@@ -182,7 +158,7 @@ class Transaction:
         comes back with `join`. It cannot be committed itself."""
         self._check_open()
         forked = Transaction(self._catalog, isolation=self.isolation)
-        forked.status = "forked"
+        forked.status, forked._origin = "forked", self._name
         forked._writer = Writer("", self._catalog.clock, 0)
         for name, table in self._tables.items():
             session = table._session
@@ -195,13 +171,16 @@ class Transaction:
     def join(self, *forks: Transaction) -> None:
         """Take in what forks have staged, in the order given. Each can be joined once.
 
-        Raises `InvalidArgument` for what is no fork, or was joined before.
+        Raises `InvalidArgument` for what is no fork of this one, was joined before, saw something staged here
+        that a savepoint has forgotten since, or, over tables in CAS mode, uses a table of another moment.
         """
         self._check_open()
         for fork in forks:
-            if fork.status != "forked":
-                raise InvalidArgument(f"{fork!r} is not an open fork of a transaction")
-            for name, kept in fork._kept().items():
+            if getattr(fork, "status", "") != "forked" or fork._origin != self._name:
+                raise InvalidArgument(f"{fork!r} is not an open fork of this transaction")
+            found = fork._kept()
+            require_joinable(self._kept(), found, strict=self._is_strict(found))
+            for name, kept in found.items():
                 if name not in self._tables:  # first used there: what was read there is what counts
                     self._waiting[name] = kept._replace(staged=[], inherited=0, reads=[])
                 session = self.table(*name)._session
@@ -209,10 +188,18 @@ class Transaction:
                 session.reads += kept.reads
             fork.status = "joined"
 
+    def _is_strict(self, names: Iterable[Name]) -> bool:
+        return any(self._base(*name).settings.mode == "cas" for name in names)
+
     def __getstate__(self) -> dict[str, Any]:
         if self.status != "forked":
             raise InvalidArgument("a transaction is not copied: pickle a fork() of it, and join() that back")
-        return {"catalog": self._catalog, "isolation": self.isolation, "waiting": self._kept()}
+        return {
+            "catalog": self._catalog,
+            "isolation": self.isolation,
+            "names": (self._name, self._origin),
+            "waiting": self._kept(),
+        }
 
     def _kept(self) -> dict[Name, Kept]:
         kept = dict(self._waiting)
@@ -227,6 +214,7 @@ class Transaction:
         self._start()
         self.status, self.versions, self.isolation = "forked", {}, state["isolation"]
         self.id = None
+        self._name, self._origin = state["names"]
         self._waiting.update(state["waiting"])
 
     # Its end.
@@ -255,7 +243,7 @@ class Transaction:
             cas = sessions[0].settings.mode == "cas"
             committed = self._decided(sessions, strict=strict) if cas else commit_merged(sessions)
             self.versions = {
-                session.table: made for session, made in zip(sessions, committed, strict=True) if made
+                _shown(session): made for session, made in zip(sessions, committed, strict=True) if made
             }
         self.status = "committed"
         for made in list(self.versions.values())[:1]:
@@ -297,3 +285,7 @@ class Transaction:
             self.commit()
         else:
             self.abort()
+
+
+def _shown(session: StagedSession) -> str:
+    return session.table if session.branch == MAIN else f"{session.table}@{session.branch}"
