@@ -54,6 +54,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "chunks:  1 of 10 kept, 9 pruned",
         "again: nothing to cluster",
     ),
+    "sql": ("1498500", "the same again: [('Oslo'", "3 shops", "for one row", "count_star()"),
     "streaming_ingest": ("600,000 rows taken, 0 visible", "still 1,200,000 rows", "above 3"),
     "upserts": ("'tea', 'count': 4, 'price': 2.75", "left: ['tea']", "1 chunks pass straight through"),
     "transactions": ("inside:  [7] [13]", "outside: [10] [10]", "aborted: ", "9 rows, 8 versions"),

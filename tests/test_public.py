@@ -80,7 +80,17 @@ def test_the_names_scripts_rely_on() -> None:
     assert all(hasattr(crdtcat.Table, verb) for verb in f"{verbs} {more} properties partition_by".split())
     assert all(
         hasattr(crdtcat.Catalog, verb)
-        for verb in ["commit", "read", "table", "create_table", "tables", "drop_table"]
+        for verb in [
+            "commit",
+            "read",
+            "table",
+            "create_table",
+            "tables",
+            "drop_table",
+            "transaction",
+            "sync",
+            "sql",
+        ]
     )
     attributes = "snapshot version history schema properties row_count root_hash chunks clock conflicts"
     assert all(hasattr(crdtcat.Head, name) for name in attributes.split())

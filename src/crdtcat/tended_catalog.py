@@ -1,5 +1,5 @@
 """What tends a catalog as a whole: collecting what no table refers to, figures about all tables, exchange
-with others, import of whole folders."""
+with others, import of whole folders, queries over several."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from crdtcat.maintenance.progress import teller
 from crdtcat.maintenance.transactions import TransactionsResult, collect_transactions
 from crdtcat.options import COLLECT_GRACE_SECONDS, Options
 from crdtcat.session import Session
+from crdtcat.sql import query as answer
 from crdtcat.store import Store
 from crdtcat.table import Table
+from crdtcat.verbs.travel import At
 
 
 class TendedCatalog:
@@ -208,6 +210,39 @@ class TendedCatalog:
             tell=tell,
         )
         return import_here(plan, tell)
+
+    def sql(
+        self,
+        query: str,
+        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        at: At | None = None,
+        connection: Any = None,
+    ) -> Any:
+        """A query over tables of this catalog by their names, as a DuckDB relation. Needs `crdtcat[sql]`.
+
+        All tables are read at one snapshot, taken now: a transaction is in each of them or in none, and the
+        relation gives the same rows whenever it is run. Rows are read when they are wanted, as a stream: only
+        columns the query uses, only chunks that can meet the conditions which DuckDB hands over (comparisons
+        of columns with constants, `in`, `is null`, joined by `and` and `or`).
+
+        Requests: a refresh of each table, and one more of all but one; then what scans make. Names that are
+        not plain words stand in double quotes, as in `select * from "my-table"`. Errors while rows are
+        fetched are DuckDB's, with ours in their text.
+
+        Args:
+            query: one query.
+            parameters: values for `?`, or for `$name`.
+            at: a moment in the past, or what else `at` may be that every table has; now by default.
+            connection: a DuckDB connection to ask in, to join with what it holds. The tables stay in it, as
+                views of this snapshot.
+
+        Raises:
+            InvalidArgument: no DuckDB, not a query, or one that is wrong.
+            NotFound: a table that is not there.
+            UnsupportedType: a column that DuckDB cannot hold.
+        """
+        return answer(self, query, parameters, at=at, connection=connection)
 
     def stats(self) -> CatalogStats:
         """`Table.stats` of every table, and their sums. Requests: what `tables` makes, and each `stats`."""

@@ -1,4 +1,4 @@
-"""Arrow tables as data frames and relations of libraries that need not be there.
+"""Arrow tables as data frames, scans as relations, of libraries that need not be there.
 
 None of them holds every type that a table can; what one cannot is an error of ours.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from crdtcat.errors import InvalidArgument, UnsupportedType
+
+if TYPE_CHECKING:
+    from crdtcat.scan.scan import Scan
 
 
 def as_pandas(table: pa.Table, **options: Any) -> Any:
@@ -40,19 +43,40 @@ def as_polars(table: pa.Table) -> Any:
         return polars.from_arrow(table)
 
 
-def as_duckdb(table: pa.Table, connection: Any = None) -> Any:
-    """A DuckDB relation.
+def as_duckdb(scan: Scan, connection: Any = None) -> Any:
+    """A DuckDB relation over the rows of a scan, which are read when and as far as they are wanted.
 
-    Raises `InvalidArgument`: no duckdb; `UnsupportedType`: it cannot hold these values.
+    Raises `InvalidArgument`: no duckdb, no columns; `UnsupportedType`: it cannot hold such values.
     """
+    duckdb = duckdb_module("to_duckdb")
+    rows = _duckdb_rows(scan)
+    with _named("DuckDB", duckdb.NotImplementedException):
+        return (connection or duckdb.connect()).from_arrow(rows)
+
+
+def as_duckdb_view(scan: Scan, connection: Any, name: str) -> None:
+    """The rows of a scan under a name in a connection. Raises as `as_duckdb` does."""
+    rows = _duckdb_rows(scan)
+    with _named("DuckDB", duckdb_module("sql").NotImplementedException):
+        connection.register(name, rows)
+
+
+def duckdb_module(wanted_by: str) -> Any:
+    """DuckDB. Raises `InvalidArgument` where it is not installed."""
     try:
         import duckdb  # noqa: PLC0415 (optional)
     except ImportError as error:
-        raise InvalidArgument("to_duckdb needs duckdb: pip install 'crdtcat[sql]'") from error
-    if not table.column_names:
-        raise InvalidArgument("there are no columns yet, and DuckDB needs one")
-    with _named("DuckDB", duckdb.NotImplementedException):
-        return (connection or duckdb.connect()).from_arrow(table)
+        raise InvalidArgument(f"{wanted_by} needs duckdb: pip install 'crdtcat[sql]'") from error
+    return duckdb
+
+
+def _duckdb_rows(scan: Scan) -> Any:
+    from crdtcat.scan.duckdb_rows import DuckRows  # noqa: PLC0415 (brings in pyarrow.dataset)
+
+    if not scan.schema.names:
+        table = scan.plan.head.table
+        raise InvalidArgument(f"table {table!r} has no columns yet, and DuckDB needs one")
+    return DuckRows(scan)
 
 
 @contextmanager

@@ -95,8 +95,25 @@ class Scan:
         return as_polars(self.to_table())
 
     def to_duckdb(self, connection: Any = None) -> Any:
-        """A DuckDB relation over the rows. Needs `crdtcat[sql]`."""
-        return as_duckdb(self.to_table(), connection)
+        """A DuckDB relation over the rows. Needs `crdtcat[sql]`.
+
+        They are read when DuckDB wants them, as a stream: only the columns that a query over the relation
+        uses, and only chunks that can meet the conditions it hands over.
+        """
+        return as_duckdb(self, connection)
+
+    def narrowed(self, columns: Sequence[str] | None, filter: Any) -> Scan:
+        """Some columns of this scan's rows that meet an Arrow expression besides. No request.
+
+        Raises `InvalidFilter` where the expression cannot be planned with.
+        """
+        plan = self.plan
+        if plan.filter is not None:
+            filter = plan.filter.expression if filter is None else plan.filter.expression & filter
+        names = [column.name for column in plan.columns] if columns is None else columns
+        return Scan(
+            plan.head, self._store, columns=names, filter=filter, verify=self._verify, footers=self._footers
+        )
 
     def count(self) -> int:
         """How many rows. Chunks that statistics decide are not read, of others only the filter's columns.

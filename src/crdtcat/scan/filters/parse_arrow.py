@@ -99,6 +99,15 @@ class _Reader:
                 return _comparison(resolve(path, self._schema), _SIGNS[function], value)
             case Call(function, (Literal(value), Reference(path))) if function in _SIGNS:
                 return _comparison(resolve(path, self._schema), FLIPPED[_SIGNS[function]], value)
+            case Call(
+                "if_else",
+                (
+                    Call("is_valid", (Reference(path),)),
+                    Call("is_in", (Reference(other),), options),
+                    Literal(value),
+                ),
+            ) if path == other and not value.is_valid:  # DuckDB's "in": unknown where there is no value
+                return _membership(resolve(path, self._schema), options or {}, nulls=_EMIT_NULL)
             case Call(function, (Reference(path),), options):
                 return _property(resolve(path, self._schema), function, options or {}, node)
             case _:
@@ -152,8 +161,9 @@ def _property(field: Field, function: str, options: dict[str, Any], node: Node) 
     return None
 
 
-def _membership(field: Field, options: dict[str, Any]) -> Predicate | None:
-    values, nulls = options["value_set"].values, options["null_matching_behavior"].as_py()
+def _membership(field: Field, options: dict[str, Any], nulls: int | None = None) -> Predicate | None:
+    values = options["value_set"].values
+    nulls = options["null_matching_behavior"].as_py() if nulls is None else nulls
     same = values.type == field.declared or (pt.is_integer(values.type) and pt.is_integer(field.type))
     if (
         not same

@@ -1,0 +1,137 @@
+"""SQL over the tables of a catalog, answered by DuckDB.
+
+Which tables a query reads is seen in its text, before it runs. They are pinned together, so that the query
+sees one snapshot of all of them: a transaction is in each or in none. Each is then a view whose rows are read
+when, and as far as, the query wants them (`crdtcat.scan.duckdb_rows`). Nothing is ever written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from crdtcat.errors import InvalidArgument, InvalidName, NotFound
+from crdtcat.head import Head
+from crdtcat.scan import Scan
+from crdtcat.scan.frames import as_duckdb_view, duckdb_module
+from crdtcat.table import Table
+from crdtcat.transaction.pinning import Known, pin
+from crdtcat.verbs.travel import At, head_at
+
+if TYPE_CHECKING:
+    from crdtcat.tended_catalog import TendedCatalog
+
+_QUERIES: Final = ("SELECT", "EXPLAIN")
+
+
+def query(
+    catalog: TendedCatalog,
+    text: str,
+    parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+    *,
+    at: At | None = None,
+    connection: Any = None,
+) -> Any:
+    """See `Catalog.sql`."""
+    duckdb = duckdb_module("sql")
+    if not isinstance(text, str):
+        raise InvalidArgument(f"sql() takes a query as text, not {type(text).__name__}")
+    # Without a connection of the caller's, names mean tables of the catalog, and never variables in Python.
+    connection = connection or duckdb.connect(config={"python_enable_replacements": "false"})
+    with _explained(duckdb, catalog, text):
+        _require_one_query(connection, text)
+    named = _named(text)
+    tables = _found(catalog, named)
+    for name, (table, head) in _pinned(tables, at).items():
+        session = table._session
+        scan = Scan(
+            head,
+            session.store,
+            columns=None,
+            filter=None,
+            verify=session.options.verify,
+            footers=table._footers,
+        )
+        as_duckdb_view(scan, connection, name)
+    with _explained(duckdb, catalog, text, [name for name in named if name not in tables]):
+        return connection.sql(text, params=parameters) if parameters else connection.sql(text)
+
+
+def _require_one_query(connection: Any, text: str) -> None:
+    kinds = [statement.type.name for statement in connection.extract_statements(text)]
+    if len(kinds) != 1 or kinds[0] not in _QUERIES:
+        raise InvalidArgument(
+            f"sql() answers one query, and this is {', '.join(kinds) or 'nothing'}; tables are changed by "
+            "commit(), Table.update() and the other verbs"
+        )
+
+
+def _named(text: str) -> list[str]:
+    """Every name that may be a table, as it is written. Those of common table expressions are among them."""
+    import sqlglot  # noqa: PLC0415 (brings in a parser: only for those who write SQL)
+    from sqlglot import exp  # noqa: PLC0415
+    from sqlglot.errors import SqlglotError  # noqa: PLC0415
+
+    try:
+        tree = sqlglot.parse_one(text, read="duckdb")
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidArgument(
+            f"sql(): it cannot be seen which tables this query reads; write it in plainer SQL ({error})"
+        ) from error
+    found = (table for table in tree.find_all(exp.Table) if not table.args.get("db"))
+    return list(dict.fromkeys(table.name for table in found if table.name))
+
+
+def _found(catalog: TendedCatalog, named: Sequence[str]) -> dict[str, Table]:
+    """Those names that are tables; as DuckDB has it, upper and lower case are one where that is clear."""
+    found: dict[str, Table] = {}
+    every: list[str] | None = None
+    for name in named:
+        try:
+            found[name] = catalog.table(name)
+        except (NotFound, InvalidName):
+            every = catalog.tables() if every is None else every
+            alike = [other for other in every if other.casefold() == name.casefold()]
+            if len(alike) == 1:
+                found[name] = catalog.table(alike[0])
+    for name in found:
+        twins = [other for other in found if other.casefold() == name.casefold()]
+        if len({id(found[twin]) for twin in twins}) > 1:
+            raise InvalidArgument(
+                f"sql(): to DuckDB {twins} are one name, and here they are different tables"
+            )
+    return found
+
+
+def _pinned(tables: Mapping[str, Table], at: At | None) -> dict[str, tuple[Table, Head]]:
+    """Every table at one moment. A refresh of each, and one more of every one but the last."""
+    if at is not None:
+        return {name: (table, head_at(table._session, at)) for name, table in tables.items()}
+    handles = {id(table): table for table in tables.values()}  # two spellings may mean one
+    sessions = [table._session for table in handles.values()]
+    logs = pin(sessions, [], {session.folder: Known.of(session) for session in sessions})
+    heads = {
+        key: Head(session.table, log, session.settings)
+        for key, session, log in zip(handles, sessions, logs, strict=True)
+    }
+    return {name: (table, heads[id(table)]) for name, table in tables.items()}
+
+
+@contextmanager
+def _explained(duckdb: Any, catalog: TendedCatalog, text: str, unknown: Sequence[str] = ()) -> Iterator[None]:
+    """DuckDB's errors as ours: which table is not there, which name wants quotes, what else is wrong."""
+    try:
+        yield
+    except duckdb.Error as error:
+        wrong = str(error).strip()
+        every = catalog.tables()
+        missing = [name for name in unknown if f"name {name} " in wrong or f'"{name}"' in wrong]
+        if isinstance(error, duckdb.CatalogException) and missing:
+            close = get_close_matches(missing[0], every)
+            there = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(every[:20]) or 'none'}"
+            raise NotFound(f"no table {missing[0]!r} in {catalog.store.url}: {there}") from error
+        odd = [name for name in every if not name.isidentifier() and name in text and f'"{name}"' not in text]
+        hint = f'; names with signs in them are quoted: "{odd[0]}"' if odd else ""
+        raise InvalidArgument(f"sql(): {wrong}{hint}") from error
