@@ -7,6 +7,7 @@ from typing import Any
 
 from proofs.claim_rules import ClaimEvent
 from proofs.mark_traces import MarkEvent
+from proofs.switch_traces import SwitchEvent
 from proofs.traces import Event
 
 
@@ -65,9 +66,25 @@ def result_of_the_others(trace: Sequence[MarkEvent]) -> list[MarkEvent]:
     return [event._replace(result=every - event.result) if event.op == "result" else event for event in trace]
 
 
+def told_that_it_counts(trace: Sequence[SwitchEvent]) -> list[SwitchEvent]:
+    """A forgery: nobody was told to read and commit again."""
+    return [event._replace(op="ok") if event.op == "contended" else event for event in trace]
+
+
+def switched_without_waiting(trace: Sequence[SwitchEvent]) -> list[SwitchEvent]:
+    """A forgery: whoever switches lists as soon as it has announced."""
+    return [event for event in trace if event.op != "wait"]
+
+
+def counts_for_nobody(trace: Sequence[SwitchEvent]) -> list[SwitchEvent]:
+    """A forgery: no update is there in the end."""
+    return [event._replace(result=frozenset()) if event.op == "counts" else event for event in trace]
+
+
 FORGERIES: dict[str, tuple[Callable[[Sequence[Any]], list[Any]], ...]] = {
     "Log": (without_a_result, deleted_at_once, page_skipped),
     "Claims": (created_though_taken, collected_unbundled, result_without_the_last),
     "Marks": (landed_before_the_mark, folder_listed_once, result_of_the_others),
+    "Switching": (told_that_it_counts, switched_without_waiting, counts_for_nobody),
 }
 """Per model."""

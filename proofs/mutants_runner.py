@@ -54,6 +54,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "crdtcat.protocol.collector": STEPS,
     "crdtcat.protocol.reader": STEPS,
     "crdtcat.protocol.claimer": ("tests/protocol/test_claims.py",),
+    "crdtcat.protocol.committer": ("tests/protocol/test_committer.py", "tests/protocol/test_claims.py"),
+    "crdtcat.protocol.bundler": ("tests/protocol/test_bundler.py", "tests/protocol/test_scheduler.py"),
     "crdtcat.log.join": ("tests/proofs/test_small_scope.py", "tests/log/test_convergence.py"),
     "crdtcat.head.fold": (
         "tests/proofs/test_vectors.py",

@@ -19,11 +19,11 @@ VARIABLES
     announced,  \* numbers that are announced
     stored,     \* writers whose file is there
     made,       \* writers whose change is there as a claim
-    at,         \* per writer: "begins", "listed", "stored", "again", "ok", "contended"
+    at,         \* per writer: "begins", "listed", "stored", "again", "relisted", "ok", "contended"
     knew,       \* per writer the number of claims in its listing
     lately,     \* per writer whether that was not long ago
     warned,     \* per writer whether it showed an announcement
-    step,       \* per switcher: "idle", "announced", "waited", "listed"
+    step,       \* per switcher: "idle", "decided", "announced", "waited", "listed"
     number,     \* per switcher the number it announced
     saw         \* per switcher the files it listed
 
@@ -83,22 +83,32 @@ TakeNumber(w) ==
     /\ Claim("merge", {})
     /\ UNCHANGED <<announced, stored, made>> /\ UNCHANGED writer /\ UNCHANGED switcher
 
-(* A claim; or, if CAS mode is over by then, another file that rests on what was known: which is looked at, too. *)
+(* A claim; or, if it finds that CAS mode is over by then, another file that rests on what was known before. *)
 Again(w) ==
     /\ at[w] = "again"
     /\ IF Mode = "cas" \/ Bug = "claims above the end"
-       THEN Claim("commit", {}) /\ made' = made \cup {w} /\ at' = [at EXCEPT ![w] = "ok"] /\ UNCHANGED stored
-       ELSE at' = [at EXCEPT ![w] = "stored"] /\ stored' = stored \cup {w} /\ UNCHANGED <<claims, made>>
-    /\ UNCHANGED <<announced, knew, lately, warned>> /\ UNCHANGED switcher
+       THEN Claim("commit", {}) /\ made' = made \cup {w} /\ at' = [at EXCEPT ![w] = "ok"]
+       ELSE at' = [at EXCEPT ![w] = "relisted"] /\ UNCHANGED <<claims, made>>
+    /\ UNCHANGED <<announced, stored, knew, lately, warned>> /\ UNCHANGED switcher
+
+StoreAgain(w) ==
+    /\ at[w] = "relisted"
+    /\ stored' = stored \cup {w} /\ at' = [at EXCEPT ![w] = "stored"]
+    /\ UNCHANGED <<claims, announced, made, knew, lately, warned>> /\ UNCHANGED switcher
 
 (* ---- Switchers ---- *)
-Announce(s) ==
+Decide(s) ==
     /\ step[s] = "idle" /\ Mode = "merge"
     /\ number' = [number EXCEPT ![s] = Len(claims) + 1]
-    /\ announced' = IF Bug = "not announced" THEN announced ELSE announced \cup {Len(claims) + 1}
+    /\ step' = [step EXCEPT ![s] = "decided"]
+    /\ UNCHANGED <<claims, announced, stored, made, saw>> /\ UNCHANGED writer
+
+Announce(s) ==
+    /\ step[s] = "decided"
+    /\ announced' = IF Bug = "not announced" THEN announced ELSE announced \cup {number[s]}
     /\ step' = [step EXCEPT ![s] = "announced"]
     /\ saw' = IF Bug = "lists before it waits" THEN [saw EXCEPT ![s] = stored] ELSE saw
-    /\ UNCHANGED <<claims, stored, made>> /\ UNCHANGED writer
+    /\ UNCHANGED <<claims, stored, made, number>> /\ UNCHANGED writer
 
 (* Whoever had listed before the announcement has stored its file by then, or is no longer of lately. *)
 Wait(s) ==
@@ -124,8 +134,8 @@ Back(s) ==
     /\ UNCHANGED <<announced, stored, made>> /\ UNCHANGED writer /\ UNCHANGED switcher
 
 Next ==
-    \/ \E w \in Writers : List(w) \/ Age(w) \/ Store(w) \/ Look(w) \/ TakeNumber(w) \/ Again(w)
-    \/ \E s \in Switchers : Announce(s) \/ Wait(s) \/ ListAll(s) \/ Switch(s) \/ Back(s)
+    \/ \E w \in Writers : List(w) \/ Age(w) \/ Store(w) \/ Look(w) \/ TakeNumber(w) \/ Again(w) \/ StoreAgain(w)
+    \/ \E s \in Switchers : Decide(s) \/ Announce(s) \/ Wait(s) \/ ListAll(s) \/ Switch(s) \/ Back(s)
 
 Spec == Init /\ [][Next]_vars
 
