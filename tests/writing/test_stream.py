@@ -123,13 +123,19 @@ def test_later_batches_in_any_order_and_without_columns_that_may_be_null() -> No
 
 
 @pytest.mark.parametrize(
-    ("data", "part"), [(pa.table({"n": ["3"]}), "'n'"), (pa.table({"n": [3], "more": [1]}), "'more'")]
+    ("data", "part"),
+    [
+        (pa.table({"n": ["3"]}), "'n'"),
+        (pa.table({"n": [3], "more": [1]}), "'more'"),
+        (None, "cannot take rows from NoneType"),
+        (7, "cannot take rows from int"),
+    ],
 )
 def test_every_batch_is_checked(data: Any, part: str) -> None:
     table = lake().create_table("t")
     with table.stream() as stream:
         stream.write(pa.table({"n": [1]}))
-        with pytest.raises(SchemaMismatch, match=part):
+        with pytest.raises((SchemaMismatch, InvalidArgument), match=part):
             stream.write(data)
         stream.write(pa.table({"n": [2]}))
     assert rows(table.read()) == [{"n": 1}, {"n": 2}]
