@@ -12,7 +12,7 @@ import crdtcat.claiming
 from crdtcat import Catalog, drive
 from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import answers
-from crdtcat.errors import CommitUnknown, NotFound
+from crdtcat.errors import CommitConflict, CommitUnknown, NotFound
 from crdtcat.format.decision import encode_decision
 from crdtcat.maintenance.upkeep import bundle_block
 from crdtcat.protocol import Got
@@ -65,6 +65,21 @@ def test_decisions_to_abort_and_those_of_before_stay() -> None:
     for _ in range(3):
         assert collector(url).collect_transactions().decisions == 0
     assert len(decisions(catalog)) == 2
+
+
+@pytest.mark.parametrize(("table", "left"), [("a", 0), ("b", 1)])
+def test_a_conflict_in_the_first_table_leaves_no_decision(table: str, left: int) -> None:
+    """No claim waits for one there. In a later table the claims before it do."""
+    catalog, url = lake()
+    tx = catalog.transaction(["a", "b"])
+    for name in ("a", "b"):
+        tx.update(name, "n = 1", {"x": 5})
+    Catalog(url, upkeep=False).table(table).update("n = 1", {"x": 6})
+    with pytest.raises(CommitConflict):
+        tx.commit()
+    assert len(decisions(catalog)) == left
+    for name in ("a", "b"):
+        assert Catalog(url, upkeep=False, lease_seconds=600).table(name).append([{"n": 9, "x": 9}]).number
 
 
 def test_a_dropped_table_keeps_no_decision() -> None:

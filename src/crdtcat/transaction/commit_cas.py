@@ -129,8 +129,9 @@ def commit_cas(
             )
             done[session.folder].run(change, parent, known_at)
     except BaseException as error:
-        with suppress(StoreError):  # then the lease will do it
-            decide(store, slot.writer, committed=False)
+        if not _nothing_claimed(done, error):
+            with suppress(StoreError):  # then the lease will do it
+                decide(store, slot.writer, committed=False)
         if isinstance(error, ModeSwitched):
             raise switched_meanwhile(session.table) from error
         raise
@@ -138,6 +139,11 @@ def commit_cas(
     claims = {folder: work.claimed for folder, work in done.items()}
     _decide(store, slot.writer, claims, options.grace_seconds / 2)
     return [_versions(session, done[session.folder]) for session in sessions]
+
+
+def _nothing_claimed(done: Mapping[str, Committing], error: BaseException) -> bool:
+    """Whether no claim waits for a decision, so that none is left behind: it was refused its first number."""
+    return not done or (len(done) == 1 and isinstance(error, CommitConflict | CommitContended | ModeSwitched))
 
 
 def require_unchanged(sessions: Sequence[StagedSession]) -> None:
