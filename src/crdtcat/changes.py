@@ -35,7 +35,8 @@ class LogChange:
         slot: writer and sequence number.
         policy: what is to be done about conflicts.
         stands: whether it counts as soon as its claim is there.
-        patchable: whether conflicts can be settled by making another change of it.
+        patchable: whether conflicts can be settled by making another change of it; else only by answers under
+            which it stands as it is.
         decisions: what is known of transactions in the way.
         keys: the columns of the table's key.
         asked: what was read for it, where its isolation is serializable.

@@ -22,7 +22,7 @@ import pyarrow as pa
 from crdtcat.changes import LogChange
 from crdtcat.chunks.types import cast_lossless, restored, to_storage
 from crdtcat.conflicts import Answer, Kind, Overlap
-from crdtcat.conflicts.resolve import Policy, answer_of, row_ids, settled
+from crdtcat.conflicts.resolve import Policy, answer_of, row_ids, settled, stands_as_it_is
 from crdtcat.conflicts.write_set import Numbering
 from crdtcat.drive import run
 from crdtcat.errors import InvalidArgument, StoreUnavailable
@@ -65,7 +65,9 @@ def resolved(
         InvalidArgument: a function answered what its kind does not allow, or other rows than it was given.
     """
     if not change.patchable:
-        return None
+        asked = ((item.kind, _asked(change.policy, Sides(item, session, change, seen))) for item in conflicts)
+        as_it_is = all(isinstance(found, Answer) and stands_as_it_is(kind, found) for kind, found in asked)
+        return change if as_it_is else None
     answers: list[Answer] = []
     given: list[Given] = []
     added: list[pa.Table] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -96,6 +96,20 @@ def answer_of(kind: Kind, given: object) -> Answer:
     return answer
 
 
+_MADE_ANOTHER: Final = frozenset(
+    {
+        (Kind.UPDATE_UPDATE, Answer.THEIRS),
+        (Kind.DELETE_UPDATE, Answer.THEIRS),
+        (Kind.OVERWRITE_APPEND, Answer.OURS),
+        (Kind.COLUMN_COLUMN, Answer.OURS),
+        (Kind.COLUMN_COLUMN, Answer.THEIRS),
+        (Kind.DROP_WRITE, Answer.THEIRS),
+        (Kind.PROPERTY_PROPERTY, Answer.THEIRS),
+    }
+)
+"""Answers for which another change is made."""
+
+
 def settled(
     body: Mapping[str, Any], mine: WriteSet, conflicts: Sequence[tuple[Overlap, Answer]]
 ) -> dict[str, Any] | None:
@@ -109,8 +123,14 @@ def settled(
     return {**body, "x": ops.encode()}
 
 
+def stands_as_it_is(kind: Kind, answer: Answer) -> bool:
+    """Whether a change that is moved past theirs says by itself what was answered: it comes later, so as it
+    is it prevails, or has no effect on what is gone."""
+    return answer in (Answer.OURS, Answer.THEIRS) and (kind, answer) not in _MADE_ANOTHER
+
+
 def _patched(ops: Ops, mine: WriteSet, overlap: Overlap, answer: Answer) -> Ops | None:
-    patched: Ops | None = ops  # mine comes later: as it is, it prevails, or has no effect on what is gone
+    patched: Ops | None = ops  # see `stands_as_it_is`
     match overlap.kind, answer:
         case _, Answer.FAIL:
             patched = None

@@ -53,7 +53,7 @@ class TransactionChange(LogChange):
     folders: tuple[str, ...] = ()
 
     stands: ClassVar[bool] = False  # not before it is decided
-    patchable: ClassVar[bool] = False  # it fails as a whole
+    patchable: ClassVar[bool] = False  # of several versions: it stands as it is, or fails as a whole
 
     def under(self, slot: Slot) -> TransactionChange:  # noqa: ARG002 (a void claim is read by nobody)
         """The same: a transaction has one writer."""
