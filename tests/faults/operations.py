@@ -7,17 +7,23 @@ whole, and what was not must be there whole or not at all.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crdtcat import Catalog, Table
-from crdtcat.store import Store
+from crdtcat.store import Store, open_store
+from tests.catalog.lakes import objects
 
 SCHEMA: Final = pa.schema([("n", pa.int64()), ("word", pa.string())])
+WIDE: Final = SCHEMA.append(pa.field("more", pa.int32()))
+"""What the table has: a column more than the rows that are read, for changes of columns."""
 OLD: Final = frozenset(range(6))
 """What is in the table before: two inlined commits of three rows."""
 NEW: Final = frozenset(range(100, 104))
@@ -36,23 +42,49 @@ def rows(numbers: frozenset[int]) -> pa.Table:
     return pa.table({"n": ordered, "word": [f"word {n}" for n in ordered]}, schema=SCHEMA)
 
 
-def arrange(store: Store) -> None:
-    """The state before: two commits, a tag, one of the commits in a bundle, a branch with a commit."""
-    table = Catalog(store, **OPTIONS).create_table("t", SCHEMA)
+def arrange(store: Store, settings: Mapping[str, Any] | None = None) -> None:
+    """The state before: two commits, tags, one of the commits in a bundle, a branch with a commit."""
+    for name, data in _arranged(json.dumps(settings or {})).items():
+        store.put(name, data)
+
+
+@cache
+def _arranged(settings: str) -> dict[str, bytes]:
+    """The objects of that state, made once for each kind of table."""
+    store = open_store(fresh_url())
+    table = Catalog(store, **OPTIONS).create_table("t", WIDE, **json.loads(settings))
     table.append(rows(frozenset(range(3))))
     table.checkpoint()
     table.append(rows(frozenset(range(3, 6))))
     table.tag("before")
+    table.tag("another")
     table.branch("side").append(rows(NEW))
+    return {name: bytes(store.get(name)) for name in objects(Catalog(store, **OPTIONS))}
 
 
-def read(store: Store) -> frozenset[int]:
-    """The rows, by a catalog that knows nothing yet; every one checked, none twice."""
+Content = frozenset[tuple[int, str]]
+"""The rows of a table as a set: their numbers and words."""
+
+
+def content(numbers: frozenset[int], changed: Mapping[int, str] | None = None) -> Content:
+    """The rows with these numbers, some of them with other words than `rows` gives."""
+    return frozenset((n, (changed or {}).get(n, f"word {n}")) for n in numbers)
+
+
+def read_content(store: Store) -> Content:
+    """The rows, by a catalog that knows nothing yet; none twice."""
     found = Catalog(store, **OPTIONS).read("t", ["n", "word"])
     numbers = found.column("n").to_pylist()
     assert len(numbers) == len(set(numbers)), f"rows twice: {sorted(numbers)}"
-    assert found.column("word").to_pylist() == [f"word {n}" for n in numbers]
-    return frozenset(numbers)
+    return frozenset(zip(numbers, found.column("word").to_pylist(), strict=True))
+
+
+def read(store: Store) -> frozenset[int]:
+    """The numbers of the rows, every one checked."""
+    found = read_content(store)
+    numbers = frozenset(n for n, _ in found)
+    assert found == content(numbers)
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -63,6 +95,8 @@ class Play:
         name: for the test's name.
         act: does it, on a catalog of its own.
         after: the rows once it is done.
+        changed: the words that they then have, where it is not the ones that `rows` gives.
+        settings: of the table it is done to.
         keyed: whether repeating it under the same idempotency key is part of its promise.
         gone: whether the table is not there afterwards.
         done: for one that looks at the table again after its commit, whether that is there: if so, it may end
@@ -72,12 +106,19 @@ class Play:
     name: str
     act: Callable[[Catalog], Any]
     after: frozenset[int] = OLD
+    changed: Mapping[int, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     keyed: bool = False
     gone: bool = False
     done: Callable[[Catalog], bool] | None = None
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def content(self) -> Content:
+        """The rows once it is done."""
+        return content(self.after, self.changed)
 
 
 def _table(catalog: Catalog) -> Table:
@@ -121,18 +162,112 @@ def _implicit(catalog: Catalog) -> None:
     catalog.commit("other", rows(NEW))
 
 
+CHANGED: Final = {1: "uno", 4: "quattro"}
+"""New words for some of the old rows."""
+BY_KEY: Final = {"key": ["n"]}
+IN_PARTITIONS: Final = {"partition_by": ["truncate(3, n)"]}
+STRICT: Final = {"mode": "cas"}
+
+
+def _changed_rows() -> pa.Table:
+    return pa.table({"n": list(CHANGED), "word": list(CHANGED.values())}, schema=SCHEMA)
+
+
+def _update(catalog: Catalog) -> None:
+    word = pc.if_else(pc.field("n") == 1, pc.scalar(CHANGED[1]), pc.scalar(CHANGED[4]))
+    _table(catalog).update("n = 1 or n = 4", {"word": word}, key=KEY)
+
+
+def _update_rows(catalog: Catalog) -> None:
+    words = [CHANGED.get(n, f"word {n}") for n in range(1, 5)]
+    _table(catalog).update_rows(1, 5, pa.table({"word": words}), key=KEY)
+
+
+def _delete(catalog: Catalog) -> None:
+    _table(catalog).delete("n < 2", key=KEY)
+
+
+def _write(catalog: Catalog) -> None:
+    """The first row goes, one has another word, one is new in the middle."""
+    numbers = [1, 2, 100, 3, 4, 5]
+    words = [CHANGED.get(n, f"word {n}") for n in numbers]
+    data = pa.table({"n": numbers, "word": words, "more": pa.nulls(6, pa.int32())}, schema=WIDE)
+    _table(catalog).write(data, key=KEY)
+
+
+def _upsert(catalog: Catalog) -> None:
+    _table(catalog).upsert(pa.concat_tables([_changed_rows(), rows(NEW)]), key=KEY)
+
+
+DELETED: Final = OLD - {0, 1}
+WRITTEN: Final = OLD - {0} | {100}
+COLUMN_PLAYS: Final = (
+    Play(
+        "add-column",
+        lambda c: _table(c).add_column("extra", pa.int32()),
+        done=lambda c: "extra" in _table(c).schema.names,
+    ),
+    Play(
+        "drop-column",
+        lambda c: _table(c).drop_column("more"),
+        done=lambda c: "more" not in _table(c).schema.names,
+    ),
+    Play(
+        "rename-column",
+        lambda c: _table(c).rename_column("more", "other"),
+        done=lambda c: _table(c).schema.names == ["n", "word", "other"],
+    ),
+    Play(
+        "reorder-columns",
+        lambda c: _table(c).reorder_columns(["more", "word", "n"]),
+        done=lambda c: _table(c).schema.names == ["more", "word", "n"],
+    ),
+    Play(
+        "widen-column",
+        lambda c: _table(c).widen_column("more", pa.int64()),
+        done=lambda c: _table(c).schema.field("more").type == pa.int64(),
+    ),
+)
+ROW_PLAYS: Final = (
+    Play("update", _update, OLD, CHANGED, keyed=True),
+    Play("update-rows", _update_rows, OLD, CHANGED, keyed=True),
+    Play("delete", _delete, DELETED, keyed=True),
+    Play("write", _write, WRITTEN, CHANGED, keyed=True),
+    Play(
+        "overwrite-partition",
+        lambda c: _table(c).overwrite(rows(frozenset({4})), where="n >= 3 and n < 6", key=KEY),
+        frozenset({0, 1, 2, 4}),
+        settings=IN_PARTITIONS,
+        keyed=True,
+    ),
+    Play("upsert", _upsert, OLD | NEW, CHANGED, BY_KEY, keyed=True),
+    Play("update-keyed", _update, OLD, CHANGED, BY_KEY, keyed=True),
+    Play("delete-keyed", lambda c: _table(c).delete("n < 2", key=KEY), OLD - {0, 1}, {}, BY_KEY, keyed=True),
+    Play(
+        "delete-keys", lambda c: _table(c).delete(keys=[0, 1], key=KEY), OLD - {0, 1}, {}, BY_KEY, keyed=True
+    ),
+    Play("write-keyed", _write, WRITTEN, CHANGED, BY_KEY, keyed=True),
+    Play("compact-keyed", lambda c: _table(c).compact(), settings=BY_KEY),
+)
+STRICT_PLAYS: Final = (
+    Play("cas-append", lambda c: _table(c).append(rows(NEW), key=KEY), OLD | NEW, {}, STRICT, keyed=True),
+    Play("cas-overwrite", lambda c: _table(c).overwrite(rows(NEW), key=KEY), NEW, {}, STRICT, keyed=True),
+    Play("cas-update", _update, OLD, CHANGED, STRICT, keyed=True),
+    Play("cas-delete", _delete, DELETED, {}, STRICT, keyed=True),
+    Play("cas-write", _write, WRITTEN, CHANGED, STRICT, keyed=True),
+    Play("cas-compact", lambda c: _table(c).compact(), settings=STRICT),
+)
 PLAYS: Final = (
     Play("append", lambda c: _table(c).append(rows(NEW), key=KEY), OLD | NEW, keyed=True),
     Play("append-large", _append_large, OLD | NEW, keyed=True),
     Play("overwrite", lambda c: _table(c).overwrite(rows(NEW), key=KEY), NEW, keyed=True),
     Play("stream", _stream, OLD | NEW, keyed=True),
-    Play(
-        "add-column",
-        lambda c: _table(c).add_column("more", pa.int32()),
-        done=lambda c: "more" in _table(c).schema.names,
-    ),
+    *COLUMN_PLAYS,
+    *ROW_PLAYS,
+    *STRICT_PLAYS,
     Play("set-properties", lambda c: _table(c).set_properties(owner="me")),
     Play("tag", lambda c: _table(c).tag("new")),
+    Play("delete-tag", lambda c: _table(c).delete_tag("another")),
     Play("restore", lambda c: _table(c).restore(_table(c).history()[0].id), frozenset(range(3))),
     Play("compact", lambda c: _table(c).compact()),
     Play("cluster", lambda c: _table(c).compact(cluster_by=["word"])),

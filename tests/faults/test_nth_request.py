@@ -10,14 +10,28 @@ from crdtcat import Catalog
 from crdtcat.errors import CrdtcatError, NotFound
 from crdtcat.store import open_store
 from crdtcat.testing.faulty import FAULTS, Fault, FaultyStore, Plan, from_nth, nth
-from tests.faults.operations import NEW, OLD, OPTIONS, PLAYS, UPKEEP, Play, arrange, fresh_url, read, rows
+from tests.faults.operations import (
+    NEW,
+    OLD,
+    OPTIONS,
+    PLAYS,
+    UPKEEP,
+    Content,
+    Play,
+    arrange,
+    content,
+    fresh_url,
+    read,
+    read_content,
+    rows,
+)
 
 REQUESTS_MAX = 400
 
 
 def _run(play: Play, plan: Plan) -> tuple[FaultyStore, CrdtcatError | None]:
     store = FaultyStore(open_store(fresh_url()))
-    arrange(store.inner)
+    arrange(store.inner, play.settings)
     store.plan = plan
     try:
         play.act(Catalog(store, **OPTIONS))
@@ -61,30 +75,31 @@ def _check(play: Play, store: FaultyStore, error: CrdtcatError | None, fault: Fa
     if play.gone:
         _check_gone(store, error)
         return
-    found = read(store.inner)
+    found = read_content(store.inner)
     if error is None:
-        assert found == play.after
+        assert found == play.content
     else:
-        assert found in (OLD, play.after), "half of an operation is visible"
+        assert found in (content(OLD), play.content), "half of an operation is visible"
     assert Catalog(store.inner, **OPTIONS).table("t").head("before").row_count == len(OLD)
     if not fault.startswith("transient"):
         _check_next_commit(play, store, found)
 
 
-def _check_next_commit(play: Play, store: FaultyStore, found: frozenset[int]) -> None:
+def _check_next_commit(play: Play, store: FaultyStore, found: Content) -> None:
     """What failed can be repeated, once the store works again, and leaves exactly one."""
     store.plan = None
     if play.keyed:
+        expected = play.content
         play.act(Catalog(store, **OPTIONS))
-        assert read(store.inner) == play.after
+        assert read_content(store.inner) == expected
         play.act(Catalog(store, **OPTIONS))
-        assert read(store.inner) == play.after
     else:
+        expected = found | content(NEW)
         Catalog(store, **OPTIONS).commit("t", rows(NEW))
-        assert read(store.inner) == found | NEW
+    assert read_content(store.inner) == expected
     Catalog(store, **OPTIONS).table("t").checkpoint()
     Catalog(store, **OPTIONS).table("t").collect()
-    assert read(store.inner) == (play.after if play.keyed else found | NEW)
+    assert read_content(store.inner) == expected
 
 
 def _check_gone(store: FaultyStore, error: CrdtcatError | None) -> None:
