@@ -1,24 +1,25 @@
-"""Writes the catalog that every later release must be able to read: `python -m tests.compat.write`.
+"""Writes the catalogs that every later release must be able to read: `python -m tests.compat.write`.
 
 Run once for each release, before it is published; never again for one that was. It makes
-`tests/compat/data/<version>/catalog/` with files of every kind, and `expected.json` with what must be read
-from them. A folder that is there already is never touched.
+`tests/compat/data/<version>/catalog/` with files of every kind that whole commits leave, the same in
+`<version>-changes/` for changes of rows, keys, branches, expiry, claims and transactions, and in each an
+`expected.json` with what must be read from them. A folder that is there already is never touched.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from crdtcat import Catalog, Table
+from crdtcat import Catalog, __version__
+from tests.compat.changes import write_changes
 
 DATA = Path(__file__).parent / "data"
 OPTIONS: dict[str, Any] = {"upkeep": False, "grace_seconds": 0}
@@ -116,10 +117,11 @@ def _concurrently(root: Path) -> None:
 
 def expected(catalog: Catalog) -> dict[str, Any]:
     """What a reader must find, as JSON."""
-    return {name: _table(catalog.table(name)) for name in catalog.tables()}
+    return {name: _table(catalog, name) for name in catalog.tables()}
 
 
-def _table(table: Table) -> dict[str, Any]:
+def _table(catalog: Catalog, name: str) -> dict[str, Any]:
+    table = catalog.table(name)
     found: dict[str, Any] = {
         "rows": _plain(table.read().to_pylist()),
         "schema": [f"{field.name}: {field.type}" for field in table.schema],
@@ -133,10 +135,14 @@ def _table(table: Table) -> dict[str, Any]:
             for each in table.history()
         ],
         "tags": {
-            name: [str(snapshot), _plain(table.read(at=name).to_pylist())]
-            for name, snapshot in table.tags().items()
+            tag: [str(snapshot), _plain(table.read(at=tag).to_pylist())]
+            for tag, snapshot in table.tags().items()
         },
     }
+    if branches := table.branches():
+        found["branches"] = {
+            branch: _plain(catalog.table(name, branch).read().to_pylist()) for branch in branches
+        }
     if found["history"]:
         head = table.head()
         found |= {"snapshot": str(head.snapshot), "root_hash": head.root_hash, "void": len(head.void)}
@@ -149,12 +155,16 @@ def _plain(value: Any) -> Any:
 
 
 def main() -> None:
-    folder = DATA / version("crdtcat")
-    if folder.exists():
-        sys.exit(f"{folder} is there already: what a release wrote is never written again")
+    for name, make in ((__version__, write), (f"{__version__}-changes", write_changes)):
+        folder = DATA / name
+        if not folder.exists():  # what a release wrote is never written again
+            _keep(folder, make)
+
+
+def _keep(folder: Path, make: Callable[[Path], None]) -> None:
     try:
-        write(folder / "catalog")
-        content = expected(Catalog(str(folder / "catalog"), **OPTIONS))
+        make(folder / "catalog")
+        content = expected(Catalog(str(folder / "catalog"), upkeep=False))
         text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
         (folder / "expected.json").write_text(text + "\n")
     except BaseException:

@@ -34,7 +34,7 @@ def _run(play: Play, plan: Plan) -> tuple[FaultyStore, CrdtcatError | None]:
     arrange(store.inner, play.settings)
     store.plan = plan
     try:
-        play.act(Catalog(store, **OPTIONS))
+        play.act(Catalog(store, **play.options))
     except CrdtcatError as error:
         return store, error
     return store, None
@@ -64,7 +64,7 @@ def test_a_store_that_stays_down_from_the_nth_request_on(play: Play, fault: Faul
             return
         if error is None:
             assert play.done is not None
-            assert play.done(Catalog(store.inner, **OPTIONS))
+            assert play.done(Catalog(store.inner, **play.options))
         _check(play, store, error, fault)
     pytest.fail(f"{play} made {REQUESTS_MAX} requests")
 
@@ -75,12 +75,12 @@ def _check(play: Play, store: FaultyStore, error: CrdtcatError | None, fault: Fa
     if play.gone:
         _check_gone(store, error)
         return
-    found = read_content(store.inner)
+    found = read_content(store.inner, play.options)
     if error is None:
         assert found == play.content
     else:
         assert found in (content(OLD), play.content), "half of an operation is visible"
-    assert Catalog(store.inner, **OPTIONS).table("t").head("before").row_count == len(OLD)
+    assert Catalog(store.inner, **play.options).table("t").head("before").row_count == len(OLD)
     if not fault.startswith("transient"):
         _check_next_commit(play, store, found)
 
@@ -90,16 +90,16 @@ def _check_next_commit(play: Play, store: FaultyStore, found: Content) -> None:
     store.plan = None
     if play.keyed:
         expected = play.content
-        play.act(Catalog(store, **OPTIONS))
-        assert read_content(store.inner) == expected
-        play.act(Catalog(store, **OPTIONS))
+        play.act(Catalog(store, **play.options))
+        assert read_content(store.inner, play.options) == expected
+        play.act(Catalog(store, **play.options))
     else:
         expected = found | content(NEW)
-        Catalog(store, **OPTIONS).commit("t", rows(NEW))
-    assert read_content(store.inner) == expected
-    Catalog(store, **OPTIONS).table("t").checkpoint()
-    Catalog(store, **OPTIONS).table("t").collect()
-    assert read_content(store.inner) == expected
+        Catalog(store, **play.options).commit("t", rows(NEW))
+    assert read_content(store.inner, play.options) == expected
+    Catalog(store, **play.options).table("t").checkpoint()
+    Catalog(store, **play.options).table("t").collect()
+    assert read_content(store.inner, play.options) == expected
 
 
 def _check_gone(store: FaultyStore, error: CrdtcatError | None) -> None:

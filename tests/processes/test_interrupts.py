@@ -6,25 +6,21 @@ where there are many). That is more exact than a signal, which a second test sen
 
 from __future__ import annotations
 
-import linecache
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
-import crdtcat
 from crdtcat import Catalog, Table
+from tests.faults.lines import Lines
 from tests.processes.work import SCHEMA, commits_found, rows
 
-SOURCE = str(Path(crdtcat.__file__).parent)
 FULL = os.environ.get("CRDTCAT_SLOW") == "full"
 POINTS = 2000 if FULL else 40
 """About how many lines of a call are interrupted; the last ones, where the commit happens, all of them."""
@@ -62,39 +58,6 @@ ACTS: dict[str, tuple[Act, dict[str, Any]]] = {
     "stream": (_stream, {"inline_bytes": 0}),
     "checkpoint": (_checkpoint, {}),
 }
-
-
-def _is_with(frame: FrameType) -> bool:
-    """Entering and leaving a lock is one instruction, which no signal interrupts halfway; a trace would."""
-    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
-
-
-class Lines:
-    """Counts lines of our code run in this thread, and interrupts at one of them."""
-
-    def __init__(self, interrupt_at: int | None = None) -> None:
-        self.seen, self.interrupt_at = 0, interrupt_at
-
-    def __call__(self, frame: FrameType, event: str, argument: object) -> Any:
-        if not frame.f_code.co_filename.startswith(SOURCE):
-            return None
-        if event == "line" and not _is_with(frame):
-            self.seen += 1
-            if self.seen == self.interrupt_at:
-                raise KeyboardInterrupt
-        return self
-
-    def run(self, act: Callable[[], Any]) -> bool:
-        """Whether the call was interrupted."""
-        before = sys.gettrace()
-        sys.settrace(self)
-        try:
-            act()
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.settrace(before)
-        return False
 
 
 @pytest.mark.parametrize("name", ACTS)
