@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import answers, elapsed_clock, run
-from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreUnavailable
+from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreError, StoreUnavailable
 from crdtcat.format.version import TO_CAS, TO_MERGE
 from crdtcat.log import Log
 from crdtcat.modes import ModeSwitched, knows_switch
@@ -190,7 +191,8 @@ class Committing:
 
     def _read(self, step: Committer[LogChange]) -> Committer[LogChange]:
         self.known_at = elapsed_clock()
-        self.session.refresh()
+        with _unknown_if_created(step):
+            self.session.refresh()
         return step.read(held=holds(self.session.state, step.claim))
 
     def _decided(self, transaction: int) -> bool:
@@ -215,7 +217,8 @@ class Committing:
             if isinstance(wants[0], PutIfAbsent):
                 self.slot.in_doubt()
                 self.tried_at = asked_at
-            found = answers(self.session.store, wants, unclear)
+            with _unknown_if_created(step):
+                found = answers(self.session.store, wants, unclear)
             if isinstance(found[0], Got) and found[0].data is not None:
                 chain.meet(claim_name(folder, step.claim.number), found[0].data)
             elif isinstance(found[0], Got) and not step.claim.taken:
@@ -254,6 +257,21 @@ class Committing:
                 change = self._settled(change, found.conflicts)
         self.rebases += 1
         return change
+
+
+@contextmanager
+def _unknown_if_created(step: Committer[LogChange]) -> Iterator[None]:
+    """Once a claim is there, a store that cannot be asked whether it stands leaves that unknown; unless it
+    waits for a decision, which will not be made then."""
+    try:
+        yield
+    except StoreError as error:
+        if not step.created or not step.claim.change.stands:
+            raise
+        raise CommitUnknown(
+            f"{claim_name(step.claim.folder, step.claim.number)} is stored, and its number may have been used "
+            f"before: {error}; {advice(step.claim.change.key)}"
+        ) from error
 
 
 def pause_seconds(tries: int, options: Options, request: float = 0.0) -> float:

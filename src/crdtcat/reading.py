@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from crdtcat.conflicts import Kind, Overlap
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import Expired, InvalidArgument
 from crdtcat.format.sections import Array
 from crdtcat.format.version import UPKEEP
 from crdtcat.head import Head
@@ -100,12 +100,16 @@ class Asked:
         return bool(self._groups)
 
     def judged(self, log: Log, index: int) -> tuple[Overlap, ...]:
-        """What one more version, the next one, changed of what was read. Asking about it again is free."""
+        """What one more version, the next one, changed of what was read. Asking about it again is free.
+
+        Raises `Expired`: that version was folded since.
+        """
         one = select(log, np.arange(len(log)) == index)
         words: dict[str, None] = {}
         for at, (before, reads) in enumerate(self._groups):
             if before.log.find(one.ids)[0] >= 0:
                 continue
+            _require_not_folded(log, np.arange(len(log)) == index, before.table)
             after = Head(before.table, join(before.log, one), before.settings)
             words |= dict.fromkeys(str(read) for read in reads if self._changed(before, after, read))
             self._groups[at] = after, reads
@@ -127,11 +131,22 @@ class Asked:
 
 
 def asked_of(session: Session, log: Log, notes: Sequence[Note]) -> Asked:
-    """Questions asked of earlier states of a log, which are its versions up to a claim."""
+    """Questions asked of earlier states of a log, which are its versions up to a claim. Raises `Expired`."""
     groups: dict[Parent, list[Read]] = {}
     for read, seen in notes:
+        if seen not in groups:
+            _require_not_folded(log, claimed_above(log, seen), session.table)
         groups.setdefault(seen, []).append(read)
     return Asked(session, ((select(log, ~claimed_above(log, seen)), reads) for seen, reads in groups.items()))
+
+
+def _require_not_folded(log: Log, above: Array, table: str) -> None:
+    """What came since can be held against what was read as long as its rows can be read."""
+    if (above & log.is_folded).any():
+        raise Expired(
+            f"table {table!r}: what came after what was read for this commit was expired meanwhile, so "
+            "nobody can tell whether it changed any of it; nothing was committed: read again, and repeat it"
+        )
 
 
 def claimed_above(log: Log, parent: Parent) -> Array:

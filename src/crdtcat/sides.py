@@ -23,6 +23,7 @@ from crdtcat.clock import VersionId
 from crdtcat.conflicts import Kind, Overlap
 from crdtcat.conflicts.resolve import row_ids
 from crdtcat.conflicts.write_set import Numbering
+from crdtcat.errors import Expired
 from crdtcat.format.row_ids import END, RowIds
 from crdtcat.head import Head
 from crdtcat.intervals import RowSet
@@ -107,12 +108,19 @@ class Sides:
 
     @cached_property
     def theirs(self) -> pa.Table | None:
-        """The rows as theirs left them; `None` if it deleted them. Costs a refresh if it was not read yet."""
+        """The rows as theirs left them; `None` if it deleted them. Costs a refresh if it was not read yet.
+
+        Raises `Expired` where theirs was folded into a base since."""
         if self.overlap.kind not in _THEIRS_SETS:
             return None
         if self.session.state.log.index_of(self.overlap.theirs) < 0:
             self.session.refresh()
         log = self.session.state.log
+        if log.is_folded[log.index_of(self.overlap.theirs)]:
+            raise Expired(
+                f"{self.overlap.theirs} was expired meanwhile: what it left cannot be read any more; read "
+                "the table again, and repeat the change"
+            )
         until = log.ids <= np.array([self.overlap.theirs.to_bytes()], log.ids.dtype)[0]
         return self._values(Head(self.session.table, select(log, until), self.session.settings))
 

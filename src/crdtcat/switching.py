@@ -27,6 +27,7 @@ from crdtcat.drive import elapsed_clock
 from crdtcat.errors import CommitContended, CommitUnknown, StoreError
 from crdtcat.format.version import OPERATIONS
 from crdtcat.head.stragglers import stragglers
+from crdtcat.horizons import greatest
 from crdtcat.modes import ModeSwitched
 
 if TYPE_CHECKING:
@@ -85,8 +86,12 @@ def settle_switch(session: Session) -> None:
 def claim_switch(session: Session, operation: str) -> tuple[VersionId, int, int, dict[str, Any]]:
     """Claim the next number with a switch, from the last head. Its id, number, rebases and body.
 
+    It is stamped above every horizon that was proposed before: whoever proposes later finds the switch
+    announced, and expires nothing until it is made. One LIST more than a commit.
+
     Raises `ModeSwitched` if somebody else was faster to switch; else as `commit_claim` does.
     """
+    session.clock.observe(greatest(session.store, session.table, session.settings.incarnation))
     body = {"o": OPERATIONS.index(operation), "!": ["modes"]}
     claimed = commit_claim(session, body, (), session.head(refresh=False))
     mode = "cas" if operation == "cas mode" else "merge"

@@ -151,9 +151,6 @@ def test_wrong_arguments() -> None:
     branch = table.branch("b")
     with refused(catalog, InvalidArgument, "'b'"):
         branch.expire(keep_last=1)
-    strict = catalog.create_table("strict", pa.schema([("n", pa.int64())]), mode="cas")
-    with refused(catalog, InvalidArgument, "CAS"):
-        strict.expire(keep_last=1)
     with catalog.transaction() as both:
         both.append("t", [{"n": 2}])
     with refused(catalog, InvalidArgument, "transactions"):

@@ -11,7 +11,7 @@ from crdtcat.cold_claims import holds, newest
 from crdtcat.format.ops import Ops
 from crdtcat.format.version import decode_version, encode_version
 from crdtcat.log import State
-from crdtcat.protocol import Request
+from crdtcat.protocol import Collector, Request
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.committer import Committer
 from crdtcat.protocol.reader import Reader
@@ -60,6 +60,7 @@ def claimed(change: Setting, parent: Parent, hlc: int) -> tuple[Parent, tuple[st
 
 FIRST, FIRST_FILE = claimed(Setting(101), Parent(), 11)
 SECOND, SECOND_FILE = claimed(Setting(102), FIRST, 12)
+THIRD, THIRD_FILE = claimed(Setting(103), SECOND, 13)
 
 
 def resumed(step: Claimer[Setting]) -> Claimer[Setting] | None:
@@ -121,6 +122,13 @@ class Sleeping:
             change = Setting(claim.change.writer + 1000) if step.created else claim.change
             step = type(step).begin(FOLDER, change, newest(state.log), claim.hlc + 100)
         return Sleeping(step, at_once=self.at_once)
+
+
+class BaseIsEnough(Collector[State]):
+    """Deletes claims that a base has, although nothing tells that their numbers are taken."""
+
+    def _is_bounded(self, since: Sequence[Any]) -> bool:  # noqa: ARG002
+        return True
 
 
 def sleeper(

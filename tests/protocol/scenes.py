@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
 from blake3 import blake3
 
 from crdtcat.chunks.segment import segment_name
@@ -15,6 +16,7 @@ from crdtcat.format.ops import ColumnId, Ops
 from crdtcat.format.schema_code import StoredField, encode_schema
 from crdtcat.format.version import encode_version
 from crdtcat.log import State, Summary, encode_bundle, read_summary
+from crdtcat.log.horizon import below
 from crdtcat.maintenance.bundling import FilesPlan
 from crdtcat.maintenance.checkpoint import CheckpointPlan
 from crdtcat.maintenance.upkeep import block_plan, claims_block, versions_block
@@ -28,6 +30,8 @@ from crdtcat.protocol import (
     Put,
     Reader,
     Request,
+    base_name,
+    boundary_name,
     bundle_name,
     is_bundle,
     is_version,
@@ -145,6 +149,23 @@ def bundler(name: str = "bundler", plan: Any = checkpoints, kind: Any = Reader) 
 
 def collect_with(kind: Any = Collector) -> Stage:
     return lambda done: kind(done.state, done.listing, done.now_ms, 0)
+
+
+def expirer(name: str = "expirer", *, above: int = 0, bounds: bool = True, kind: Any = Collector) -> Actor:
+    """Folds all claims but the newest, or with `above` all below that time; reads again, collects."""
+
+    def based(done: Reader[State]) -> Publish | None:
+        log = done.state.log
+        horizon = above or int(log.id_fields["hlc"][int(np.argmax(log.number))])
+        folded = below(log, horizon)
+        if done.state.base or not len(folded):
+            return None
+        number = int(folded.number.max())  # of the base, too: the scheduler knows one object of each name
+        data = encode_bundle(folded.with_(horizon=horizon), FOLDER, number=number)
+        boundary = Put(boundary_name(FOLDER, number), b"")
+        return Publish((Put(base_name(FOLDER, number), data), boundary)[: 2 if bounds else 1])
+
+    return Actor(name, Reader(FOLDER, State(FOLDER)), (based, read_again, collect_with(kind)))
 
 
 def collector(name: str = "collector", kind: Any = Collector, reads: Any = Reader) -> Actor:

@@ -12,11 +12,22 @@ from crdtcat.protocol.claimer import TRIES, Claimer, ClaimOutcome, Parent, Verdi
 from crdtcat.protocol.requests import Created, Get
 from crdtcat.testing.scheduler import Actor, explore
 from tests.protocol import claims
-from tests.protocol.claims import FIRST, FIRST_FILE, SECOND, SECOND_FILE, Setting, claimed, claimer, sleeper
-from tests.protocol.scenes import FOLDER, block_upkeep, reader, upkeep
+from tests.protocol.claims import (
+    FIRST,
+    FIRST_FILE,
+    SECOND,
+    SECOND_FILE,
+    THIRD_FILE,
+    Setting,
+    claimed,
+    claimer,
+    sleeper,
+)
+from tests.protocol.scenes import FOLDER, block_upkeep, expirer, reader, upkeep
 
 ONE = dict([FIRST_FILE])
 TWO = dict([FIRST_FILE, SECOND_FILE])
+THREE = dict([FIRST_FILE, SECOND_FILE, THIRD_FILE])
 UNCLEAR = Created(created=False, clear=False)
 TAKEN = Created(created=False)
 
@@ -160,6 +171,8 @@ RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = 
     "lost answers and lost requests": lambda: ([claimer(1), claimer(2)], ONE, 2),
     "the first commit of a table": lambda: ([claimer(1, Parent()), claimer(2, Parent())], {}, 1),
     "a reader beside upkeep": lambda: ([claimer(1, SECOND), reader(), upkeep()], TWO, 0),
+    "a writer that slept while its number was folded": lambda: ([sleeper(1, FIRST), expirer()], THREE, 0),
+    "a writer beside an expiry": lambda: ([claimer(1, SECOND), expirer()], TWO, 0),
     "a writer that slept while its number was collected": lambda: ([sleeper(1, FIRST), upkeep()], TWO, 0),
     "two that slept and try again at once": lambda: (
         [sleeper(n, FIRST, reads=False, at_once=True) for n in (1, 2)] + [upkeep()],
@@ -202,6 +215,14 @@ WRONG: dict[str, tuple[Callable[[], tuple[Sequence[Actor], dict[str, bytes], int
     "a name forgotten after it was collected": (
         lambda: ([claimer(1), upkeep()], TWO, 0),
         "misses what was acknowledged",
+    ),
+    "a base that does not say which numbers it has": (
+        lambda: ([sleeper(1, FIRST), expirer(bounds=False, kind=claims.BaseIsEnough)], THREE, 0),
+        "misses what was acknowledged",
+    ),
+    "a horizon above the newest claim": (
+        lambda: ([claimer(1, SECOND), expirer(above=30)], TWO, 0),
+        "below the horizon",
     ),
     "a sleeper that believes its creation": (
         lambda: ([sleeper(1, FIRST, kind=claims.CreatedIsEnough), upkeep()], TWO, 0),

@@ -1,7 +1,8 @@
 """A table's state as a handle holds it: a log, and which files went into it.
 
-The protocol's reader and collector see a state through `missing`, `unread`, `joined`, `gaps`, `covered` and
-`contains`, and nothing else. Immutable: a refresh makes a new one, and readers of the old one go on.
+The protocol's reader and collector see a state through `missing`, `unread`, `joined`, `gaps`, `covered`,
+`contains` and `boundary`, and nothing else. Immutable: a refresh makes a new one, and readers of the old one
+go on.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from crdtcat.log.transactions import add_parts, transactions_in
 from crdtcat.protocol.names import (
     TRANSACTIONS,
     base_number,
+    boundary_name,
     bundle_name,
     bundle_rank,
     claim_name,
@@ -150,6 +152,7 @@ class State:
                     elsewhere.add(name)
             fresh = builder.build()
         require(needs, fresh, self.folder)
+        _require_claims_above(fresh, horizon, self.folder)
         return State(
             self.folder,
             join(log, above(fresh, horizon)),
@@ -226,6 +229,12 @@ class State:
         log, others = self.read(bundle).log, self.read(other).log
         return bool(((log.find(others.ids) >= 0) | (others.id_fields["hlc"] < log.horizon)).all())
 
+    def boundary(self, bundle: tuple[str, bytes]) -> str:
+        """The name of the boundary of a base that has claims, by a fresh read of its bytes; else empty."""
+        name, _ = bundle
+        number = int(self.read(bundle).log.number.max(initial=0)) if is_base(name) else 0
+        return boundary_name(self.folder, number) if number else ""
+
     def file_of(self, id: VersionId) -> str:
         """The file in which a version of this log was committed."""
         number = int(self.log.number[self.log.index_of(id)])
@@ -244,6 +253,15 @@ class State:
         if not right:
             raise Corrupt(name, "holds another bundle: the file was renamed or its name damaged")
         return found
+
+
+def _require_claims_above(fresh: Log, horizon: int, folder: str) -> None:
+    """No horizon passes a claim by (`crdtcat.maintenance.expire`): its number would be nobody's."""
+    passed = fresh.number[(fresh.id_fields["hlc"] < horizon) & (fresh.number > 0)]
+    if len(passed):
+        raise Corrupt(
+            claim_name(folder, int(passed[0])), "a claim below the horizon that the base does not have"
+        )
 
 
 def _without(log: Log, names: Sequence[str], horizon: int = 0) -> list[str]:

@@ -17,6 +17,8 @@ from crdtcat.protocol import (
     bundle_number,
     bundle_rank,
     claim_number,
+    is_base,
+    is_boundary,
     is_bundle,
     is_claim,
     is_commit,
@@ -90,6 +92,10 @@ def _useful(listing: Sequence[Object], summaries: Mapping[str, Summary], old_ms:
     ids = sorted(bytes(row) for row in ids_of([name for name in names if is_version(name)]).view("V36"))
     least = min((claim_number(name) for name in names if is_claim(name)), default=2**63)
     ranks = [bundle_rank(name) for name in names if is_bundle(name)]
+    bounded, bounded_ms = max(
+        ((bundle_number(item.name), item.modified_ms) for item in listing if is_boundary(item.name)),
+        default=(0, -1),
+    )
     chosen = []
     for item in listing:
         if not is_bundle(item.name) or item.modified_ms > old_ms:
@@ -99,6 +105,7 @@ def _useful(listing: Sequence[Object], summaries: Mapping[str, Summary], old_ms:
             summary is None
             or any(summary.first <= id <= summary.last for id in ids)
             or least <= bundle_number(item.name)
+            or (is_base(item.name) and (least <= bounded or bounded_ms < item.modified_ms) and least < 2**63)
             or min(ranks) < bundle_rank(item.name)
         ):
             chosen.append(item.name)

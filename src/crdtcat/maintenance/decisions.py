@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from crdtcat.format.decision import decided_claims, decode_decision
 from crdtcat.maintenance.checkpoint import checkpoint
-from crdtcat.protocol import bundle_number, is_bundle
+from crdtcat.protocol import bundle_number
 from crdtcat.session import Session
 from crdtcat.store import ObjectInfo, Store
 
@@ -43,7 +43,7 @@ def collect_decisions(
 
 
 class _Reached:
-    """Up to which number old bundles of each log reach, listed once."""
+    """Up to which number old bundles, and old bases by their boundaries, of each log reach, listed once."""
 
     def __init__(self, store: Store, old_ms: int, open_log: OpenLog, bundled: set[str]) -> None:
         self._store, self._old_ms, self._open, self._bundled = store, old_ms, open_log, bundled
@@ -58,11 +58,7 @@ class _Reached:
         if session is None:
             return True
         if folder not in self._numbers:
-            names = [
-                item.name
-                for item in self._store.list(folder)
-                if is_bundle(item.name) and item.modified_ms <= self._old_ms
-            ]
+            names = [item.name for item in self._store.list(folder) if item.modified_ms <= self._old_ms]
             self._numbers[folder] = max(map(bundle_number, names), default=0)
         if self._numbers[folder] >= number:
             return True

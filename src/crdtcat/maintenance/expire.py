@@ -7,6 +7,10 @@ settled for good, and what it did not is dead for good.
 
 Tags and branch starts hold the horizon down: what is folded is read as a whole, so every snapshot that must
 stay readable has to contain all of it.
+
+In CAS mode the newest claim stays above the horizon. Whoever claims the next number is stamped later than it,
+so no claim is ever passed by, however slow it was. A table that is being switched to CAS mode is left alone
+until it is: the switch is stamped above what was proposed before it was announced.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from typing import Final
 import numpy as np
 
 from crdtcat.clock import hlc
+from crdtcat.cold_claims import newest
 from crdtcat.drive import run, store_now_ms
 from crdtcat.errors import CapabilityMissing, Expired, InvalidArgument, StoreUnavailable
 from crdtcat.head import Head
@@ -33,8 +38,19 @@ from crdtcat.maintenance.bundling import INLINE_BYTES_AT_ONCE
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.holds import holds
 from crdtcat.maintenance.summaries import summaries_of
-from crdtcat.protocol import Outcome, Publish, Put, base_name, base_number, is_bundle
+from crdtcat.protocol import (
+    Object,
+    Outcome,
+    Publish,
+    Put,
+    base_name,
+    base_number,
+    boundary_name,
+    is_boundary,
+    is_bundle,
+)
 from crdtcat.session import Session
+from crdtcat.switching import settle_switch
 from crdtcat.writing.inlined import moved_to_segments
 
 TRIES: Final = 8  # other expirers would have to be faster every time
@@ -98,20 +114,26 @@ def expire(
     """Forget the history of versions that are old; the table stays what it is. Theorem: `expire_invisible`.
 
     Requests: a refresh, what `tags` and `branches` cost, twice; 2 PUTs, 1 more for rows that were inlined and
-    1 more where segments are let go, 2 LISTs, one small GET per bundle not seen before, a DELETE, and a
-    refresh. Waits until what is to be folded is `max_commit_delay_seconds` old.
+    1 more where segments are let go, 1 more where there are claims, 2 LISTs, one small GET per bundle not
+    seen before, a DELETE, or 2 where there are claims, and a refresh. Waits until what is to be folded is
+    `max_commit_delay_seconds` old. In CAS mode the newest commit stays in history, whatever is asked for.
 
     Raises:
-        InvalidArgument: neither `older_than` nor `keep_last`; a branch, CAS mode, or a table that took part
-            in transactions.
+        InvalidArgument: neither `older_than` nor `keep_last`; a branch, or a table that took part in
+            transactions in merge mode.
         CapabilityMissing: the store cannot create a file exclusively.
-        StoreUnavailable: nothing was folded, or nobody knows; run it again.
+        StoreUnavailable: nothing was folded, or nobody knows; run it again. So while the table is being
+            switched to CAS mode.
     """
     began = time.monotonic()
     check_can_fold(session)
     if keep_last is not None and keep_last < 1:
         raise InvalidArgument(f"keep_last={keep_last}: keep one at least")
-    wanted = _wanted(session.head(), session, older_than, keep_last)
+    head = session.head()
+    if session.switching and not dry_run:  # wait for it, or for nobody
+        settle_switch(session)
+        head = session.head(refresh=False)
+    wanted = _wanted(head, session, older_than, keep_last)
     require_unmarked(session)
     first = _planned(session, wanted, session.state.log)
     if not len(first.log):
@@ -131,13 +153,6 @@ def check_can_fold(session: Session) -> None:
         raise InvalidArgument(
             f"branch {session.branch!r}: only the history of {MAIN!r} is expired; merge it, and delete it"
         )
-    if session.settings.mode == "cas":
-        raise InvalidArgument(
-            f"table {session.table!r} is in CAS mode: only merge mode can be expired; to be rid of its "
-            "history, read it into a new table and drop this one"
-        )
-    if session.settings.switched or session.state.log.number.any():
-        raise InvalidArgument(f"table {session.table!r} was in CAS mode, and keeps its numbers: not expired")
     if not session.store.can_create_exclusively:
         raise CapabilityMissing(f"{session.store.url} cannot create a file exclusively, which expiry needs")
 
@@ -146,8 +161,8 @@ def require_unmarked(session: Session) -> None:
     """A transaction counts in all its tables or in none: one horizon for all of them is not built."""
     if session.marked:
         raise InvalidArgument(
-            f"table {session.table!r} took part in transactions: it cannot be expired yet; to be rid of its "
-            "history, read it into a new table and drop this one"
+            f"table {session.table!r} took part in transactions in merge mode: it cannot be expired yet; to "
+            "be rid of its history, read it into a new table and drop this one"
         )
 
 
@@ -172,7 +187,7 @@ def _wanted(
 
 def _planned(session: Session, wanted: int, log: Log) -> _Plan:
     """What may be folded of a log. What `tags` and `branches` cost."""
-    horizon, held_by = wanted, []
+    horizon, held_by = min(wanted, _claimed_until(session, log)), []
     for who, hold in holds(session, log).items():
         if hold < wanted:
             held_by.append(who)
@@ -180,6 +195,14 @@ def _planned(session: Session, wanted: int, log: Log) -> _Plan:
     horizon = max(log.horizon, horizon)
     fresh = (log.id_fields["hlc"] < horizon) & ~log.is_folded
     return _Plan(horizon, below(log, horizon) if fresh.any() else below(log, 0), tuple(sorted(held_by)))
+
+
+def _claimed_until(session: Session, log: Log) -> int:
+    """In CAS mode the time of the newest claim: every later one is stamped after it."""
+    if session.settings.mode != "cas":
+        return 2**64 - 1
+    last = newest(log).id
+    return 0 if last is None else last.hlc
 
 
 def wait_until_old(session: Session, horizon: int) -> None:
@@ -203,6 +226,11 @@ def fold(session: Session, horizon: int, brought: Brought | None = None) -> Expi
         while sum(map(len, session.state.log.inline.values())) > INLINE_BYTES_AT_ONCE:
             checkpoint(session)
         require_unmarked(session)
+        if session.switching:
+            withdraw(store, [mine.name])
+            raise StoreUnavailable(
+                f"table {table!r} is being switched to CAS mode; nothing was folded: try again later"
+            )
         looked = time.monotonic()
         plan = _planned(
             session, horizon, session.state.log if brought is None else brought.over(session.state.log)
@@ -225,10 +253,20 @@ def fold(session: Session, horizon: int, brought: Brought | None = None) -> Expi
         if store.put_if_absent(made.result.name, made.data):
             found = proposals(store, table, incarnation)
             withdraw(store, [item.name for item in found if item.horizon < mine.horizon])
+            _bound(session, int(plan.log.number.max(initial=0)), listing)
             session.refresh()
             return made.result
     withdraw(store, [mine.name])
     raise StoreUnavailable(f"{session.folder}: other expiries were faster {TRIES} times; try again")
+
+
+def _bound(session: Session, number: int, listing: Iterable[Object]) -> None:
+    """Say beside the base which numbers it has: once their claims are deleted, nothing else does. A collector
+    says it where this is not reached. One PUT and one DELETE, none without claims."""
+    name = boundary_name(session.folder, number)
+    if number:
+        session.store.put(name, b"")
+        session.store.delete([item.name for item in listing if is_boundary(item.name) and item.name < name])
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,16 @@ from crdtcat.log.state import index_of_file
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.verify_report import Problem
 from crdtcat.maintenance.verify_small_files import LogCheck, check_lists, check_small_files, why_of
-from crdtcat.protocol import is_bundle, is_claim, is_commit, is_version, mark_name
+from crdtcat.protocol import (
+    boundary_name,
+    bundle_number,
+    claim_name,
+    is_bundle,
+    is_claim,
+    is_commit,
+    is_version,
+    mark_name,
+)
 from crdtcat.protocol.names import TRANSACTIONS, is_decision
 from crdtcat.protocol.reader import PASSES_MAX
 from crdtcat.session import Session
@@ -67,6 +76,7 @@ def _check_one(session: Session, check: LogCheck, tell: Tell) -> None:
         _check_start(session, snapshot, check)
     damaged = _read_files(session, check, tell)
     _check_mark(session, check)
+    _check_boundary(session, check)
     _judge(session, check, damaged)
 
 
@@ -199,6 +209,16 @@ def _check_mark(session: Session, check: LogCheck) -> None:
     if touching and mark not in check.listed:
         why = f"missing: {len(touching):,} transactions touch this table, and readers do not look for them"
         check.problems.append(Problem(mark, why))
+
+
+def _check_boundary(session: Session, check: LogCheck) -> None:
+    """Numbers of claims whose files are gone are told by names: of bundles, or of a boundary."""
+    log = check.state.log
+    number = int(log.number.max(initial=0, where=log.is_folded))
+    told = max((bundle_number(name) for name in check.listed), default=0)
+    if number > told and claim_name(session.folder, number) not in check.listed:
+        why = f"missing: nothing tells that the numbers up to {number:,} are taken; collect() puts it"
+        check.problems.append(Problem(boundary_name(session.folder, number), why, 0, 0))
 
 
 def _read_tags(session: Session, check: LogCheck) -> dict[str, Snapshot]:

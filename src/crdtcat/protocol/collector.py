@@ -6,7 +6,10 @@ A file goes only when all of this holds (theorem: `delete_covered_safe`):
 - that bundle has been read back, now, and its checksum holds;
 - the file itself was fetched and joined, so that what is deleted is known to be in the bundle;
 - if the file is a bundle, its rank is strictly lower;
-- it is in the log's own folder: a transaction's file stays for the other tables it touches.
+- it is in the log's own folder: a transaction's file stays for the other tables it touches;
+- if a base with claims covers it, the base's boundary is as old as the base must be: names of claims that are
+  deleted are free again, and only the names of bundles and boundaries tell that their numbers are not. Where
+  there is none, because whoever wrote the base died, it is put now, and what it is for waits.
 
 Collectors need no lock: two that race delete the same files, and a deletion of what is gone is no error.
 """
@@ -17,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_bundle, is_commit
-from crdtcat.protocol.requests import Answer, Delete, Get, Got, Object, Request
+from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_boundary, is_bundle, is_commit
+from crdtcat.protocol.requests import Answer, Delete, Get, Got, Object, Put, Request
 
 BATCH: Final = 256  # files fetched, joined and deleted at a time: bounds memory
 
@@ -38,6 +41,10 @@ class Covering(Protocol):
         """Whether everything `other` covers is covered by the bundle."""
         ...
 
+    def boundary(self, bundle: tuple[str, bytes]) -> str:
+        """The name of a base's boundary; empty for other bundles, and for a base without claims."""
+        ...
+
 
 S = TypeVar("S", bound=Covering)
 
@@ -53,6 +60,7 @@ class Collector(Generic[S]):
         grace_ms: how long a bundle must have been durable.
         bundles: old bundles still to be read back, the highest rank first.
         current: the bundle read back, with its bytes.
+        bounding: a boundary to put now.
         doomed: names still to be fetched for `current`.
         deleting: names to delete now.
         deleted: names deleted so far.
@@ -64,6 +72,7 @@ class Collector(Generic[S]):
     grace_ms: int
     bundles: tuple[str, ...] | None = None
     current: tuple[str, bytes] | None = None
+    bounding: str = ""
     doomed: tuple[str, ...] = ()
     deleting: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -72,16 +81,20 @@ class Collector(Generic[S]):
     def _old_bundles(self) -> tuple[str, ...]:
         if self.bundles is not None:
             return self.bundles
-        old = [
-            item.name
-            for item in self.listing
-            if is_bundle(item.name) and self.now_ms - item.modified_ms >= self.grace_ms
-        ]
+        old = [item.name for item in self.listing if is_bundle(item.name) and self._is_old(item)]
         return tuple(sorted(old, key=bundle_rank, reverse=True))
+
+    def _is_bounded(self, since: Sequence[Object]) -> bool:
+        return any(self._is_old(item) for item in since)
+
+    def _is_old(self, item: Object) -> bool:
+        return self.now_ms - item.modified_ms >= self.grace_ms
 
     @property
     def wants(self) -> tuple[Request, ...]:
-        """A bundle to read back, files to fetch, or files to delete."""
+        """A bundle to read back, files to fetch, files to delete, or a boundary to put."""
+        if self.bounding:
+            return (Put(self.bounding, b""),)
         if self.deleting:
             return (Delete(self.deleting),)
         if self.current is not None:
@@ -90,6 +103,8 @@ class Collector(Generic[S]):
 
     def take(self, answers: Sequence[Answer]) -> Collector[S]:
         """The next step. Raises `Corrupt` where a file is damaged or a bundle is not what it covers."""
+        if self.bounding:
+            return replace(self, bounding="")
         if self.deleting:
             return replace(self, deleting=(), deleted=self.deleted + self.deleting)._next()
         if self.current is None:
@@ -113,6 +128,10 @@ class Collector(Generic[S]):
         if answer.data is None:  # another collector was faster: a bundle of higher rank replaced it
             return replace(self, bundles=tuple(rest))
         bundle = (name, answer.data)
+        boundary = self.state.boundary(bundle)
+        since = [item for item in self.listing if is_boundary(item.name) and item.name >= boundary]
+        if boundary and not self._is_bounded(since):
+            return replace(self, bundles=tuple(rest), bounding="" if since else boundary)
         gone = set(self.deleted)
         listed = [
             item.name

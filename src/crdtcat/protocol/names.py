@@ -6,7 +6,9 @@ greater than that of any it replaces. So whatever was deleted before a page was 
 on a later page.
 
 A base is a bundle that stands for everything below its horizon. Bases are numbered, each created only if
-there is none of that number, and sort after all other bundles: their ranks are above every other rank.
+there is none of that number, and sort after all other bundles: their ranks are above every other rank. Their
+names say nothing of claims, so beside a base that holds any lies a *boundary*, an empty file whose name has
+the highest number; it sorts between bundles and bases.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ _DECISION = re.compile(r"[0-9a-f]{16}\.decision")
 _CLAIM = re.compile(r"[0-9]{16}\.c")
 _BASE = re.compile(r"zz([0-9]{8})\.b")
 _BASE_RANKS = 10**8
+_BOUNDARY = re.compile(r"zy([0-9]{16})")
 _VERSION = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{8}-[0-9a-f]{32}\.v")
 
 
@@ -49,6 +52,16 @@ def hint_name(folder: str) -> str:
 def base_name(folder: str, number: int) -> str:
     """The name of a base."""
     return f"{folder}zz{number:08d}.b"
+
+
+def boundary_name(folder: str, number: int) -> str:
+    """The name of the file that says: a base has the claim of this number, and all below it."""
+    return f"{folder}zy{number:016d}"
+
+
+def is_boundary(name: str) -> bool:
+    """Whether a name is a boundary's."""
+    return _BOUNDARY.fullmatch(last(name)) is not None
 
 
 def decision_name(transaction: int) -> str:
@@ -113,7 +126,11 @@ def base_number(name: str) -> int:
 
 
 def bundle_number(name: str) -> int:
-    """The highest number of a claim in a bundle, 0 where there is none."""
+    """The highest number of a claim in a bundle, or in the base that a boundary lies beside, by their names;
+    0 where there is none: that number and all below it are taken, for ever."""
+    boundary = _BOUNDARY.fullmatch(last(name))
+    if boundary is not None:
+        return int(boundary[1])
     match = _BUNDLE.fullmatch(last(name))
     return 0 if match is None else int(match[2] or 0)
 

@@ -29,8 +29,8 @@ from crdtcat.writing.version_keys import version_of
 def switch_mode(session: Session, mode: str) -> Version | None:
     """Switch the table to a mode; `None` if it is in that mode.
 
-    Requests: a refresh before and after, 3 PUTs, a LIST and a GET, or three if it was switched before; to CAS
-    mode a refresh and a PUT more, and it waits for `max_commit_delay_seconds`.
+    Requests: a refresh before and after, 3 PUTs, 2 LISTs and a GET, or three if it was switched before; to
+    CAS mode a refresh and a PUT more, and it waits for `max_commit_delay_seconds`.
 
     Raises:
         InvalidArgument: no such mode; a branch; a keyed table.
