@@ -273,12 +273,10 @@ def test_branches_keep_their_mode() -> None:
         table.switch_mode("strict")
 
 
-def test_what_was_in_cas_mode_is_neither_expired_nor_synced() -> None:
+def test_what_was_in_cas_mode_is_not_synced() -> None:
     table, url = merged()
     table.switch_mode("cas")
     table.switch_mode("merge")
-    with pytest.raises(InvalidArgument, match="was in CAS mode"):
-        table.expire(keep_last=1)
     (refused,) = another(url).sync(lake()[0]).refused.values()
     assert "switched" in refused
 
