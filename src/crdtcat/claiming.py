@@ -269,8 +269,8 @@ def _unknown_if_created(step: Committer[LogChange]) -> Iterator[None]:
         if not step.created or not step.claim.change.stands:
             raise
         raise CommitUnknown(
-            f"{claim_name(step.claim.folder, step.claim.number)} is stored, and its number may have been used "
-            f"before: {error}; {advice(step.claim.change.key)}"
+            f"{claim_name(step.claim.folder, step.claim.number)} is stored, and its number may have been "
+            f"used before: {error}; {advice(step.claim.change.key)}"
         ) from error
 
 

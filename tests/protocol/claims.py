@@ -127,7 +127,7 @@ class Sleeping:
 class BaseIsEnough(Collector[State]):
     """Deletes claims that a base has, although nothing tells that their numbers are taken."""
 
-    def _is_bounded(self, since: Sequence[Any]) -> bool:  # noqa: ARG002
+    def _is_bounded(self, since: Sequence[Any]) -> bool:
         return True
 
 
