@@ -21,7 +21,7 @@ from crdtcat.format.settings import Settings
 from crdtcat.format.version import decode_version
 from crdtcat.head import Head
 from crdtcat.log import State, decode_bundle, encode_bundle, select
-from crdtcat.log.state import paused_garbage_collection
+from crdtcat.log.paused import paused_garbage_collection
 from crdtcat.protocol import bundle_name
 
 PURPOSE = (

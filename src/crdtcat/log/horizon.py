@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from crdtcat.errors import Corrupt
 from crdtcat.format.sections import Array, blobs
 from crdtcat.log.join import select
 from crdtcat.log.log import NO_TIME, Log
 from crdtcat.log.order import without_unused
+from crdtcat.protocol.names import claim_name
 
 
 def above(log: Log, horizon: int) -> Log:
@@ -34,6 +36,15 @@ def above(log: Log, horizon: int) -> Log:
 def below(log: Log, horizon: int) -> Log:
     """The versions that a base with this horizon stands for."""
     return select(log, log.id_fields["hlc"] < horizon)
+
+
+def require_claims_above(fresh: Log, horizon: int, folder: str) -> None:
+    """No horizon passes a claim by (`crdtcat.maintenance.expire`): its number would be nobody's."""
+    passed = fresh.number[(fresh.id_fields["hlc"] < horizon) & (fresh.number > 0)]
+    if len(passed):
+        raise Corrupt(
+            claim_name(folder, int(passed[0])), "a claim below the horizon that the base does not have"
+        )
 
 
 def emptied(log: Log, horizon: int, needed: Array) -> Log:

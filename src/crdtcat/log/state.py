@@ -7,9 +7,7 @@ go on.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,9 +22,10 @@ from crdtcat.format.sections import Array
 from crdtcat.format.version import UPKEEP, decode_version
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.gaps import gaps_of, require
-from crdtcat.log.horizon import above
+from crdtcat.log.horizon import above, require_claims_above
 from crdtcat.log.join import join, join_all
 from crdtcat.log.log import ID, ID_FIELDS, Log, empty_log
+from crdtcat.log.paused import paused_garbage_collection
 from crdtcat.log.serialize import Bundle, decode_bundle
 from crdtcat.log.transactions import add_parts, transactions_in
 from crdtcat.protocol.names import (
@@ -152,7 +151,7 @@ class State:
                     elsewhere.add(name)
             fresh = builder.build()
         require(needs, fresh, self.folder)
-        _require_claims_above(fresh, horizon, self.folder)
+        require_claims_above(fresh, horizon, self.folder)
         return State(
             self.folder,
             join(log, above(fresh, horizon)),
@@ -255,15 +254,6 @@ class State:
         return found
 
 
-def _require_claims_above(fresh: Log, horizon: int, folder: str) -> None:
-    """No horizon passes a claim by (`crdtcat.maintenance.expire`): its number would be nobody's."""
-    passed = fresh.number[(fresh.id_fields["hlc"] < horizon) & (fresh.number > 0)]
-    if len(passed):
-        raise Corrupt(
-            claim_name(folder, int(passed[0])), "a claim below the horizon that the base does not have"
-        )
-
-
 def _without(log: Log, names: Sequence[str], horizon: int = 0) -> list[str]:
     """Those of some commit files whose version, unless it is below a horizon, or whose number, the log does
     not have. O(k log n)."""
@@ -297,16 +287,3 @@ def _transactions_without(log: Log, names: Sequence[str]) -> list[str]:
 def ids_of(names: Sequence[str]) -> Array:
     """Version ids as 36-byte strings, from file names."""
     return np.frombuffer(bytes.fromhex("".join(last(name)[:-2] for name in names).replace("-", "")), ID)
-
-
-@contextmanager
-def paused_garbage_collection() -> Iterator[Any]:
-    """Many small containers are about to be made and none of them is garbage: scanning them costs more
-    than decoding them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

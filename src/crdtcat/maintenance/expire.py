@@ -24,7 +24,6 @@ from typing import Final
 import numpy as np
 
 from crdtcat.clock import hlc
-from crdtcat.cold_claims import newest
 from crdtcat.drive import run, store_now_ms
 from crdtcat.errors import CapabilityMissing, Expired, InvalidArgument, StoreUnavailable
 from crdtcat.head import Head
@@ -36,7 +35,7 @@ from crdtcat.log.horizon import below, emptied
 from crdtcat.maintenance.brought import Brought
 from crdtcat.maintenance.bundling import INLINE_BYTES_AT_ONCE
 from crdtcat.maintenance.checkpoint import checkpoint
-from crdtcat.maintenance.holds import holds
+from crdtcat.maintenance.holds import claimed_until, holds
 from crdtcat.maintenance.summaries import summaries_of
 from crdtcat.protocol import (
     Object,
@@ -187,7 +186,7 @@ def _wanted(
 
 def _planned(session: Session, wanted: int, log: Log) -> _Plan:
     """What may be folded of a log. What `tags` and `branches` cost."""
-    horizon, held_by = min(wanted, _claimed_until(session, log)), []
+    horizon, held_by = min(wanted, claimed_until(session, log)), []
     for who, hold in holds(session, log).items():
         if hold < wanted:
             held_by.append(who)
@@ -195,14 +194,6 @@ def _planned(session: Session, wanted: int, log: Log) -> _Plan:
     horizon = max(log.horizon, horizon)
     fresh = (log.id_fields["hlc"] < horizon) & ~log.is_folded
     return _Plan(horizon, below(log, horizon) if fresh.any() else below(log, 0), tuple(sorted(held_by)))
-
-
-def _claimed_until(session: Session, log: Log) -> int:
-    """In CAS mode the time of the newest claim: every later one is stamped after it."""
-    if session.settings.mode != "cas":
-        return 2**64 - 1
-    last = newest(log).id
-    return 0 if last is None else last.hlc
 
 
 def wait_until_old(session: Session, horizon: int) -> None:

@@ -1,10 +1,11 @@
-"""What holds a horizon down: tags and branch starts, whose snapshots must stay readable.
+"""What holds a horizon down: tags and branch starts, whose snapshots must stay readable; the newest claim.
 
 What is folded is read as a whole, so a snapshot is readable as long as it holds all of it.
 """
 
 from __future__ import annotations
 
+from crdtcat.cold_claims import newest
 from crdtcat.head import Snapshot
 from crdtcat.incarnations import MAIN
 from crdtcat.log import Log
@@ -24,6 +25,14 @@ def holds(session: Session, log: Log) -> dict[str, int]:
             found[f"branch {name}"] = min(_first_unseen(log, snapshot), _last(log, snapshot) + 1)
     tagged = {f"tag {name}": _first_unseen(log, snapshot) for name, snapshot in list_tags(session).items()}
     return found | tagged
+
+
+def claimed_until(session: Session, log: Log) -> int:
+    """In CAS mode the time of the newest claim: every later one is stamped after it."""
+    if session.settings.mode != "cas":
+        return 2**64 - 1
+    last = newest(log).id
+    return 0 if last is None else last.hlc
 
 
 def _first_unseen(log: Log, snapshot: Snapshot) -> int:
