@@ -9,6 +9,7 @@ from proofs.claim_rules import ClaimEvent
 from proofs.mark_traces import MarkEvent
 from proofs.switch_traces import SwitchEvent
 from proofs.traces import Event
+from proofs.transaction_traces import TransactionEvent
 
 
 def without_a_result(trace: Sequence[Event]) -> list[Event]:
@@ -81,10 +82,30 @@ def counts_for_nobody(trace: Sequence[SwitchEvent]) -> list[SwitchEvent]:
     return [event._replace(result=frozenset()) if event.op == "counts" else event for event in trace]
 
 
+def found_in_one_table(trace: Sequence[TransactionEvent]) -> list[TransactionEvent]:
+    """A forgery: the second table is read without anything."""
+    return [
+        event._replace(found=(event.found[0], frozenset())) if event.op == "result" else event
+        for event in trace
+    ]
+
+
+def collected_for_one_table(trace: Sequence[TransactionEvent]) -> list[TransactionEvent]:
+    """A forgery: the second table never takes anything into a bundle."""
+    return [event for event in trace if event.op != "bundle" or event.table == 1]
+
+
+def transactions_listed_last(trace: Sequence[TransactionEvent]) -> list[TransactionEvent]:
+    """A forgery: the tables are listed before the transactions."""
+    swapped = {"transactions": "folder", "folder": "transactions"}
+    return [event._replace(op=swapped.get(event.op, event.op)) for event in trace]
+
+
 FORGERIES: dict[str, tuple[Callable[[Sequence[Any]], list[Any]], ...]] = {
     "Log": (without_a_result, deleted_at_once, page_skipped),
     "Claims": (created_though_taken, collected_unbundled, result_without_the_last),
     "Marks": (landed_before_the_mark, folder_listed_once, result_of_the_others),
+    "Transactions": (found_in_one_table, collected_for_one_table, transactions_listed_last),
     "Switching": (told_that_it_counts, switched_without_waiting, counts_for_nobody),
 }
 """Per model."""

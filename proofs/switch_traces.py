@@ -58,6 +58,11 @@ class SwitchRecorder(Turns):
 
     def run(self) -> list[SwitchEvent]:
         """The trace, until everybody is finished."""
+        with self.simulated():
+            self._everybody()
+        return [event for event in self.events if event.op]
+
+    def _everybody(self) -> None:
         options: dict[str, Any] = {
             "upkeep": False,
             "max_commit_delay_seconds": DELAY_MS / 1000,
@@ -75,7 +80,6 @@ class SwitchRecorder(Turns):
         rows = Catalog(self.store(), **options).table("t").read().to_pylist()
         counted = frozenset(WRITERS[row["n"]] for row in rows if row["x"])
         self.events.append(SwitchEvent("counts", result=counted))
-        return [event for event in self.events if event.op]
 
     def _writer(self, row: int, options: dict[str, Any]) -> Callable[[], None]:
         name = WRITERS[row]

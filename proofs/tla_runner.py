@@ -33,7 +33,7 @@ KNOWN_MISTAKES = (
     "Log_one_mutable_latest",
     "Log_watermark_by_time",
     "Log_skips_what_vanished",
-    "Transactions_lists_once",
+    "Transactions_keeps_what_others_lack",
     "Transactions_collected_early",
     "Transactions_tables_before_transactions",
     "Marks_mark_after",

@@ -21,6 +21,7 @@ from proofs.mark_traces import MarkEvent, MarkRecorder
 from proofs.report import Report
 from proofs.switch_traces import SwitchEvent, SwitchRecorder
 from proofs.traces import Event, File, Recorder, equal_ranks
+from proofs.transaction_traces import TransactionEvent, TransactionRecorder
 
 SEEDS = range(200)
 SAMPLE = 40
@@ -72,6 +73,17 @@ INVARIANTS
     StrictInCasModeOnly
     SwitchedOnce
     NobodyStopped
+""",
+    "Transactions": """CONSTANTS
+    Names = {"first", "x", "y"}
+    TableCount = 2
+    Bug = "none"
+SPECIFICATION TraceSpec
+INVARIANTS
+    NothingHalfVisible
+    AcknowledgedReadable
+    AcknowledgedStored
+    NothingToWaitFor
 """,
     "Marks": """CONSTANTS
     Names = {"x", "y"}
@@ -147,6 +159,13 @@ def models() -> dict[str, Model]:
             None,
             _switch_event,
             ("again", "take", "contended"),
+            seeds=60,
+        ),
+        "Transactions": Model(
+            lambda seeds: [TransactionRecorder(seed).run() for seed in seeds],
+            None,
+            _transaction_event,
+            ("collect", "decide"),
             seeds=60,
         ),
     }
@@ -229,13 +248,27 @@ def _claim_event(event: ClaimEvent) -> str:
 
 
 def _mark_event(event: MarkEvent) -> str:
-    found = ", ".join(f'"{name}"' for name in sorted(event.result))
-    return _record({"op": f'"{event.op}"', "name": f'"{event.name}"', "result": f"{{{found}}}"})
+    return _record({"op": f'"{event.op}"', "name": f'"{event.name}"', "result": _names(event.result)})
 
 
 def _switch_event(event: SwitchEvent) -> str:
-    counted = ", ".join(f'"{who}"' for who in sorted(event.result))
-    return _record({"op": f'"{event.op}"', "who": f'"{event.who}"', "result": f"{{{counted}}}"})
+    return _record({"op": f'"{event.op}"', "who": f'"{event.who}"', "result": _names(event.result)})
+
+
+def _transaction_event(event: TransactionEvent) -> str:
+    found = ", ".join(_names(names) for names in event.found)
+    fields = {
+        "op": f'"{event.op}"',
+        "name": f'"{event.name}"',
+        "table": str(event.table),
+        "found": f"<<{found}>>",
+    }
+    return _record(fields)
+
+
+def _names(names: Iterable[str]) -> str:
+    quoted = ", ".join(f'"{name}"' for name in sorted(names))
+    return f"{{{quoted}}}"
 
 
 def _record(fields: dict[str, str]) -> str:

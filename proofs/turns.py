@@ -11,8 +11,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 from unittest import mock
 
@@ -54,22 +54,28 @@ class Turns:
         """A way to the objects, for one actor."""
         return _WatchedStore(self)
 
+    @contextmanager
+    def simulated(self) -> Iterator[None]:
+        """While this lasts, time and chance are the seed's."""
+        with (
+            virtual_time(self.clock, self.draw),
+            mock.patch.object(time, "sleep", self._sleep),
+            mock.patch.object(time, "clock_gettime", self._seconds),
+            mock.patch.object(time, "monotonic", self._seconds),
+        ):
+            yield
+
     def perform(self, actors: Mapping[str, Callable[[], None]]) -> None:
         """Run actors to their ends. Raises what one of them raised."""
-        with ExitStack() as stack:
-            stack.enter_context(virtual_time(self.clock, self.draw))
-            stack.enter_context(mock.patch.object(time, "sleep", self._sleep))
-            stack.enter_context(mock.patch.object(time, "clock_gettime", self._seconds))
-            stack.enter_context(mock.patch.object(time, "monotonic", self._seconds))
-            threads = [threading.Thread(target=self._act, args=item, daemon=True) for item in actors.items()]
-            for name in actors:
-                self._turn[name] = threading.Semaphore(0)
-                self._waiting.add(name)
-            for thread in threads:
-                thread.start()
-            while self._waiting and self._failed is None:
-                self._next()
-            self._running = ""
+        threads = [threading.Thread(target=self._act, args=item, daemon=True) for item in actors.items()]
+        for name in actors:
+            self._turn[name] = threading.Semaphore(0)
+            self._waiting.add(name)
+        for thread in threads:
+            thread.start()
+        while self._waiting and self._failed is None:
+            self._next()
+        self._running = ""
         if self._failed is not None:
             raise self._failed
 

@@ -116,6 +116,11 @@ def test_a_trace_of_the_library_is_a_function_of_its_seed(module: str) -> None:
 
 
 WRONG_LIBRARY: dict[str, tuple[str, str, Any]] = {
+    "a table is read with what the one before lacks": (
+        "Transactions",
+        "crdtcat.transaction.pinning._without",
+        lambda log, _: log,
+    ),
     "a commit that was slow does not look": ("Switching", "crdtcat.switching.listed_lately", lambda _: True),
 }
 

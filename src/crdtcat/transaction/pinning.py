@@ -9,7 +9,7 @@ it to a later one. Nobody says what a commit had read in other tables, but stamp
 commit has a greater one. So tables are listed once more after the last was read, and of what was new in that
 one, everything above the least stamp of what the others now have besides is left out. What this handle knew
 or wrote before the transaction began is never left out. Whatever had seen something left out goes with it.
-(Models: `Transactions`, `Marks` in proofs/tla.)
+(Models: `Transactions`, `Marks` in proofs/tla; theirs has no commits that rest on others.)
 """
 
 from __future__ import annotations
