@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from proofs.claim_rules import ClaimEvent
+from proofs.decision_traces import DecisionEvent
 from proofs.mark_traces import MarkEvent
 from proofs.switch_traces import SwitchEvent
 from proofs.traces import Event
@@ -101,10 +102,29 @@ def transactions_listed_last(trace: Sequence[TransactionEvent]) -> list[Transact
     return [event._replace(op=swapped.get(event.op, event.op)) for event in trace]
 
 
+def told_that_it_stands(trace: Sequence[DecisionEvent]) -> list[DecisionEvent]:
+    """A forgery: a transaction that was aborted is reported as committed."""
+    return [event._replace(op="ok") if event.op == "failed" else event for event in trace]
+
+
+def decided_with_one_claim(trace: Sequence[DecisionEvent]) -> list[DecisionEvent]:
+    """A forgery: transactions claim the first table only."""
+    return [event for event in trace if event.op != "prepare" or event.table == 1]
+
+
+def read_in_one_table(trace: Sequence[DecisionEvent]) -> list[DecisionEvent]:
+    """A forgery: the reader finds nothing in the second table."""
+    return [
+        event._replace(found=(event.found[0], ())) if event.op == "result" and event.found[1] else event
+        for event in trace
+    ]
+
+
 FORGERIES: dict[str, tuple[Callable[[Sequence[Any]], list[Any]], ...]] = {
     "Log": (without_a_result, deleted_at_once, page_skipped),
     "Claims": (created_though_taken, collected_unbundled, result_without_the_last),
     "Marks": (landed_before_the_mark, folder_listed_once, result_of_the_others),
+    "Decisions": (told_that_it_stands, decided_with_one_claim, read_in_one_table),
     "Transactions": (found_in_one_table, collected_for_one_table, transactions_listed_last),
     "Switching": (told_that_it_counts, switched_without_waiting, counts_for_nobody),
 }

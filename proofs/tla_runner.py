@@ -63,7 +63,7 @@ KNOWN_MISTAKES = (
     "Decisions_before_all_claims",
     "Decisions_claims_above_undecided",
     "Decisions_collected_early",
-    "Decisions_lists_once",
+    "Decisions_keeps_what_others_lack",
     "Decisions_no_grace",
     "Decisions_reads_above_undecided",
     "Decisions_reads_undecided",

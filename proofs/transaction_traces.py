@@ -48,7 +48,7 @@ class TransactionRecorder(Turns):
         self._files: dict[str, str] = {}
         self._covered: set[tuple[int, str]] = set()
         self._slot: int | None = None
-        self._table = 0
+        self._table = self._again = 0
 
     def run(self) -> list[TransactionEvent]:
         """The trace, until everybody is finished."""
@@ -89,7 +89,7 @@ class TransactionRecorder(Turns):
             time.sleep(0.2)
         with self._catalog().transaction(TABLES) as transaction:
             read = [transaction.read(table)["n"].to_pylist() for table in TABLES]
-        self._add("result", found=tuple(map(frozenset, read)))
+        self._read(tuple(map(frozenset, read)))
 
     def happened(self, actor: str, kind: Kind, name: str) -> None:
         """One request, as the model's actions."""
@@ -122,17 +122,29 @@ class TransactionRecorder(Turns):
             self._add("")
             self._add("transactions")
         elif self._slot is not None:
-            number, slot, self._slot = FOLDERS[folder], self._slot, None
-            if number < self._table or self._table > len(TABLES):
-                # All tables are read: they are listed once more, for what is to be left out.
-                self._fill(slot, "decide" if self._table <= len(TABLES) else "")
-                self.events[slot + 1] = TransactionEvent("")
-                self._table = len(TABLES) + 1
-                return
-            if self._table:
-                self._fill(slot, "vanished" if number == self._table else "decide")
-            self._table = number
-            self._add("folder", table=number)
+            self._folder(FOLDERS[folder], self._slot)
+            self._slot = None
+
+    def _folder(self, number: int, slot: int) -> None:
+        done = len(TABLES) + 1
+        if number < self._table < done:  # all are read; listed once more, for what came between
+            self._fill(slot, "decide")
+            self._fill(slot + 1, "")
+            self._table, self._again = done, len(self.events)
+            return
+        if self._table == done:
+            self._fill(slot, "begin again")
+        elif self._table:
+            self._fill(slot, "vanished" if number == self._table else "decide")
+        self._table = number
+        self._add("folder", table=number)
+
+    def _read(self, found: tuple[frozenset[str], ...]) -> None:
+        if self._table <= len(TABLES):  # the listing after the last table was repeated, and no reading of all
+            ours = ("begin again", "transactions", "folder", "vanished")
+            rest = [event for event in self.events[self._again :] if event.op not in ours]
+            self.events[self._again :] = rest
+        self._add("result", found=found)
 
     def _fill(self, slot: int, op: str) -> None:
         self.events[slot] = TransactionEvent(op)

@@ -31,7 +31,7 @@ class Death(BaseException):
 
 
 class Turns:
-    """Runs actors. A subclass records: `happened`, `refused` and `woke` are called when something did.
+    """Runs actors. A subclass records: it is told what `happened`, was `missed` or `refused`, and who `woke`.
 
     Args:
         seed: decides everything.
@@ -81,6 +81,13 @@ class Turns:
 
     def happened(self, actor: str, kind: Kind, name: str) -> None:
         """A request has taken effect."""
+
+    def may_happen(self, actor: str, kind: Kind, name: str) -> bool:  # noqa: ARG002
+        """Whether a request may be carried out now; else it waits for another turn."""
+        return True
+
+    def missed(self, actor: str, name: str) -> None:
+        """A GET found nothing."""
 
     def refused(self, actor: str, name: str) -> None:
         """A creation found its name taken."""
@@ -142,10 +149,15 @@ class _WatchedStore(SimulatedStore):
 
     def _request(self, kind: Kind, name: str, effect: Callable[[], _T]) -> _T:
         actor = self._turns.wait()
+        while not self._turns.may_happen(actor, kind, name):
+            self._turns.wait()
         try:
             done = effect()
         except FileExistsError:
             self._turns.refused(actor, name)
+            raise
+        except FileNotFoundError:
+            self._turns.missed(actor, name)
             raise
         self._turns.happened(actor, kind, name)
         return done

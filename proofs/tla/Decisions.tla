@@ -3,7 +3,8 @@
 
    A transaction claims each of its tables in turn with a prepared version, then creates its decision, once.
    Its lease may run out at any time: then anybody may create "aborted" (nothing here depends on a clock, but for
-   the grace period below). Nobody claims above an undecided version; readers stop below the lowest one.
+   the grace period below). Nobody claims above an undecided version; readers stop below the lowest one, and take
+   table after table.
 
    Each table's bundles take copies of decisions. One to commit goes when every table has a copy; one to abort stays,
    because its transaction may still be claiming, and would commit what was aborted. Once one is gone somebody
@@ -42,7 +43,7 @@ Tables == 1..TableCount
 Idle == 0
 Done == TableCount + 1
 ASSUME Bug \in {"none", "decision collected early", "aborted collected", "asked late", "claims above undecided",
-                "reads undecided", "reads above undecided", "lists once", "decision replaced",
+                "reads undecided", "reads above undecided", "keeps what others lack", "decision replaced",
                 "decides before all claims", "no grace"}
 
 Init ==
@@ -184,15 +185,26 @@ Shown ==
 In(sequence) == {sequence[i] : i \in 1..Len(sequence)}
 Whole(view) == \A t, u \in Tables : In(view[t]) \ Plain = In(view[u]) \ Plain
 
+(* A file was gone when it was fetched: the table is listed again. *)
+Vanished ==
+    /\ table \in Tables /\ listed # <<>> /\ listed' = <<>>
+    /\ UNCHANGED <<at, creator, bundler, table, result, before, must, reads, knew>> /\ UNCHANGED store
+
+(* A transaction that a table before was read without is left out, with all that is above it. One that a table before
+   has is here; else the table is listed again. *)
+Before == 1..(table - 1)
+Due == UNION {In(result[u]) \ Plain : u \in Before}
+Lacking(view) == {i \in 1..Len(view) : view[i] \notin Plain /\ \E u \in Before : view[i] \notin In(result[u])}
+Kept(view) ==
+    IF Lacking(view) = {} \/ Bug = "keeps what others lack" THEN view
+    ELSE SubSeq(view, 1, (CHOOSE i \in Lacking(view) : \A j \in Lacking(view) : i <= j) - 1)
+
 Resolve ==
     /\ table \in Tables /\ listed # <<>>
-    /\ LET view == [result EXCEPT ![table] = Shown]
-       IN IF table < TableCount THEN result' = view /\ table' = table + 1
-          ELSE IF Whole(view) \/ Bug = "lists once" THEN result' = view /\ table' = Done
-          ELSE result' = before /\ table' = 1
+    /\ IF Due \subseteq In(Shown) THEN result' = [result EXCEPT ![table] = Kept(Shown)] /\ table' = table + 1
+       ELSE UNCHANGED <<result, table>>
     /\ listed' = <<>>
-    /\ knew' = [knew EXCEPT !.reader = IF table' = 1 THEN Settled ELSE @]
-    /\ UNCHANGED <<at, creator, bundler, before, must, reads>> /\ UNCHANGED store
+    /\ UNCHANGED <<at, creator, bundler, before, must, reads, knew>> /\ UNCHANGED store
 
 Next == ~(table = Done /\ reads = ReadsMax) /\
     \/ \E x \in Transactions :
@@ -200,7 +212,7 @@ Next == ~(table = Done /\ reads = ReadsMax) /\
         \/ \E t \in Tables : LookAtBundle(t, x) \/ CopyAtOnce(t, x)
     \/ \E p \in Plain : Commit(p)
     \/ LookAtObject \/ Copy \/ AgeBundler \/ AgeReader
-    \/ Begin \/ List \/ Resolve
+    \/ Begin \/ List \/ Vanished \/ Resolve
 
 Spec == Init /\ [][Next]_vars
 
@@ -218,11 +230,14 @@ Final(e) == e \in Plain \/ first[e] = "committed"
 Serial == \A t \in Tables : \A j \in 1..Len(log[t]) : \A i \in 1..(j - 1) :
     Final(log[t][i]) /\ Final(log[t][j]) => log[t][i] \in saw[t][j]
 
+(* What a table before has need not be waited for. *)
+NothingToWaitFor == table \in Tables /\ listed # <<>> => Due \subseteq In(Shown)
+
 (* ---- Probes ---- *)
 ProbeCommitted == ~(table = Done /\ must = Transactions /\ \A x \in Transactions : object[x] = None)
 ProbeCreatedAgain == ~(\E x \in Settled : object[x] \notin {None, first[x]})
 ProbeUnknown == ~(\E x \in Transactions : at[x] = "unknown" /\ first[x] = "committed" /\ object[x] = "aborted")
 ProbeBothRead == ~(table = Done /\ \A x \in Transactions : at[x] = "ok" /\ \A t \in Tables : x \in In(result[t]))
 ProbeAborted == ~(\E x \in Transactions : at[x] = "failed")
-ProbeListedAgain == ~(table = TableCount /\ listed # <<>> /\ ~Whole([result EXCEPT ![table] = Shown]))
+ProbeLeftOut == ~(table = TableCount /\ listed # <<>> /\ Lacking(Shown) # {})
 =============================================================================

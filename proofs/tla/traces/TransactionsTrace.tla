@@ -12,8 +12,13 @@ VARIABLES which, place
 
 Event == Traces[which][place]
 
+(* Something came between: everything is read once more. *)
+BeginAgain ==
+    /\ table = Done /\ table' = 1 /\ result' = [t \in Tables |-> {}]
+    /\ UNCHANGED <<files, landed, covered, part, here, must>>
+
 ResultOf(found) ==
-    /\ table = Done
+    /\ table = Done /\ \A t \in Tables : must \subseteq found[t]
     /\ \E out \in SUBSET Names : \A t \in Tables : result[t] \ out = found[t]
     /\ UNCHANGED vars
 
@@ -22,6 +27,7 @@ Do(e) ==
       [] e.op = "bundle" -> Bundle(e.table, e.name)
       [] e.op = "collect" -> Collect(e.name)
       [] e.op = "begin" -> Begin
+      [] e.op = "begin again" -> BeginAgain
       [] e.op = "transactions" -> part = "transactions" /\ List
       [] e.op = "folder" -> part = "folder" /\ table = e.table /\ List
       [] e.op = "vanished" -> Vanished

@@ -9,6 +9,10 @@ it to a later one. Nobody says what a commit had read in other tables, but stamp
 commit has a greater one. So tables are listed once more after the last was read, and of what was new in that
 one, everything above the least stamp of what the others now have besides is left out. What this handle knew
 or wrote before the transaction began is never left out. Whatever had seen something left out goes with it.
+
+Stamps are not the order in which commits are stored: one that was slow has a small stamp, and would have much
+left out that was acknowledged long before. So where anything came between, all tables are read once more, and
+what the first reading had found was there before: nothing of it is left out then.
 (Models: `Transactions`, `Marks` in proofs/tla; theirs has no commits that rest on others.)
 """
 
@@ -64,21 +68,17 @@ def pin(sessions: Sequence[Session], pinned: Sequence[Pinned], begun: Mapping[st
     """The versions of more tables, as of the same moment as those that are pinned.
 
     Costs a refresh of each, one more for each time that a transaction was stored in between, and one of every
-    table but the last.
+    table but the last; twice that where anything was stored in between, if no table was pinned before.
 
     Args:
         sessions: the tables to pin.
         pinned: the others, with what is pinned of them.
         begun: by log folder, what was known when the transaction began.
     """
-    found = list(pinned)
-    for session in sessions:
-        found.append((session, _listed(session, found)))
-    if not sessions or len(found) == 1:
-        return [log for _, log in found[len(pinned) :]]
-    for session, _ in found[:-1]:
-        session.refresh()
-    unseen = [stamp for item in found if (stamp := _least_unseen(*item)) is not None]
+    found, unseen = _read(sessions, pinned)
+    if unseen and not pinned:
+        begun = {session.folder: Known.of(session) for session in sessions}
+        found, unseen = _read(sessions, pinned)
     new = found[len(pinned) :]
     if not unseen:
         return [log for _, log in new]
@@ -88,6 +88,18 @@ def pin(sessions: Sequence[Session], pinned: Sequence[Pinned], begun: Mapping[st
     for (_, log), members in zip(new, known, strict=True):
         due |= transactions_in(select(log, members)).keys()
     return _cut([log for _, log in found], len(pinned), known, due, min(unseen))
+
+
+def _read(sessions: Sequence[Session], pinned: Sequence[Pinned]) -> tuple[list[Pinned], list[int]]:
+    """All tables, and the least stamps of what came into one before the last was read."""
+    found = list(pinned)
+    for session in sessions:
+        found.append((session, _listed(session, found)))
+    if not sessions or len(found) == 1:
+        return found, []
+    for session, _ in found[:-1]:
+        session.refresh()
+    return found, [stamp for item in found if (stamp := _least_unseen(*item)) is not None]
 
 
 def _cut(logs: Sequence[Log], fixed: int, known: Sequence[Array], due: set[int], least: int) -> list[Log]:
