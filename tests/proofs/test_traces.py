@@ -19,7 +19,7 @@ from tests.protocol.claims import Overwrites
 from tests.protocol.scenes import reader
 
 SEEDS = range(120)
-LIBRARY_SEEDS = range(20)
+LIBRARY_SEEDS, WRONG_SEEDS = range(30), range(20)
 EVERY_MODEL = models()
 MODELS = {name: model for name, model in EVERY_MODEL.items() if model.check is not None}
 LIBRARY = EVERY_MODEL.keys() - MODELS.keys()
@@ -137,5 +137,5 @@ def test_a_wrong_library_leaves_no_behaviour_of_the_model(
 ) -> None:
     module, name, instead = WRONG_LIBRARY[wrong]
     monkeypatch.setattr(name, instead)
-    output = by_tlc(module, EVERY_MODEL[module], EVERY_MODEL[module].record(LIBRARY_SEEDS))
+    output = by_tlc(module, EVERY_MODEL[module], EVERY_MODEL[module].record(WRONG_SEEDS))
     assert "Deadlock reached" in output or "is violated" in output

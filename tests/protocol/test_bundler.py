@@ -24,6 +24,7 @@ from crdtcat.protocol.bundler import (
     replaced_by,
     taken_in,
 )
+from crdtcat.protocol.claimer import NO_CLAIM
 from crdtcat.protocol.names import decision_name
 from crdtcat.protocol.publish import TRIES
 from tests.protocol.scenes import FOLDER, bundle, version
@@ -86,6 +87,8 @@ def test_what_a_bundle_stands_for_and_its_rank() -> None:
 def test_files_are_fetched_a_few_at_a_time_and_what_follows_from_them_after() -> None:
     step = Bundler.begin(Wanting(("a", "b", "c"), ("d", "a")))
     assert step.wants == (Get("a"), Get("b"))
+    with pytest.raises(ValueError, match="shorter"):
+        step.take([Got(b"1")])
     step = step.take([Got(b"1"), Got(None)])
     assert step.wants == (Get("c"),)
     step = step.take([Got(b"3")])
@@ -99,6 +102,7 @@ def test_files_are_fetched_a_few_at_a_time_and_what_follows_from_them_after() ->
     assert step.publish is not None
     assert step.bundle is not None
     assert (step.publish.outcome, step.bundle.name) == (Outcome.DONE, "a,c")
+    assert (step.bundle.newly_covered, step.bundle.taken, step.bundle.newest) == (0, (), NO_CLAIM)
 
 
 def test_a_plan_is_told_that_it_took_long_and_may_have_nothing_to_do() -> None:

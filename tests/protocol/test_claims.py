@@ -150,6 +150,7 @@ def test_who_loses_twice_looks_ahead_before_trying_again() -> None:
     assert step.wants == (Get(f"{FOLDER}{4:016d}.c"),)
     step = step.take([Got(fourth)])
     assert (step.outcome, step.rebases, step.passed) == (ClaimOutcome.PENDING, 2, 3)
+    assert step.wants == (Get(f"{FOLDER}{5:016d}.c"),)
     step = step.take([Got(None)])
     assert step.wants == (PutIfAbsent(f"{FOLDER}{5:016d}.c", step.data),)
 

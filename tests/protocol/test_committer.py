@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from crdtcat.protocol import Created, Get, Got, Listed, ListPage, Object, PutIfAbsent, bundle_name
-from crdtcat.protocol.claimer import TRIES, ClaimOutcome
+from crdtcat.protocol.claimer import TRIES, ClaimOutcome, Parent
 from crdtcat.protocol.committer import Committer
 from crdtcat.testing.scheduled_store import ScheduledStore
 from tests.protocol.claims import FIRST, Setting, claimed
@@ -57,6 +57,15 @@ def test_every_page_counts() -> None:
     assert step.take([page([])]).outcome is ClaimOutcome.STALE
     assert begun(old=True).take([page([1], "y")]).take([page([2])]).outcome is ClaimOutcome.STALE
     assert begun(old=True).take([page([])]).outcome is ClaimOutcome.PENDING
+    for numbers in ([3, 1], [1, 3], [0, 2]):
+        assert begun(old=True).take([page(numbers)]).outcome is ClaimOutcome.STALE
+
+
+def test_the_first_commit_of_a_table_needs_nothing_to_be_there() -> None:
+    first: Committer[Setting] = Committer.begin(FOLDER, Setting(1), Parent(), 20, old=True)
+    assert first.take([page([])]).outcome is ClaimOutcome.PENDING
+    assert Committer.begin(FOLDER, Setting(1), Parent(), 20).listing == ""
+    assert Committer(first.claim).taken == 0
 
 
 @pytest.mark.parametrize(("taken", "stands"), [(0, True), (1, True), (2, False), (3, False)])
