@@ -11,15 +11,11 @@ import pyarrow as pa
 from crdtcat.clock import HybridClock
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.drive import elapsed_clock
+from crdtcat.ending import end_log
 from crdtcat.errors import AlreadyExists, InvalidArgument, InvalidName, NotFound
-from crdtcat.format.settings import (
-    MARKER,
-    MARKER_NAME,
-    Settings,
-    check_marker,
-)
+from crdtcat.format.settings import MARKER, MARKER_NAME, Settings, check_marker, log_folder
 from crdtcat.head import Version
-from crdtcat.incarnations import MAIN, all_settings, create, current_settings, delete_log, drop
+from crdtcat.incarnations import MAIN, all_settings, create, current_settings, drop
 from crdtcat.locks import ForkSafeLock
 from crdtcat.names import validate_table_name
 from crdtcat.options import make_options
@@ -230,10 +226,10 @@ class Catalog(TendedCatalog):
     def drop_table(self, name: str) -> None:
         """Drop a table for everybody: commits still under way to it are dropped with it.
 
-        Handles open on it raise `NotFound` once they have listed its log again; commits they make blindly
-        before that are lost with the table. Two PUTs, then its log is deleted (one LIST page and one DELETE
-        per 1,000 files), and the logs of its branches, with one more LIST to find them and a PUT for each.
-        Its segments are garbage from then on. Raises `NotFound`.
+        Handles open on it raise `NotFound` once they list its log, in CAS mode with any commit; commits made
+        blindly in merge mode before that are lost with the table. Two PUTs, in CAS mode three, then its log
+        is deleted (one LIST page and DELETE per 1,000 files), and those of its branches, with one more LIST
+        to find them and a PUT for each. Segments and claims are garbage from then on. Raises `NotFound`.
         """
         validate_table_name(name)
         with self._lock():
@@ -243,7 +239,7 @@ class Catalog(TendedCatalog):
             drop(self.store, name, settings)
             self._tables.pop(name, None)
         end_all(self.store, name, settings.incarnation)
-        delete_log(self.store, name, settings.incarnation)
+        end_log(self.store, log_folder(name, MAIN, settings.incarnation), strict=settings.mode == "cas")
 
     def _existing(self, name: str, found: Settings, wanted: Settings, *, exist_ok: bool) -> Table:
         if not exist_ok:

@@ -112,14 +112,6 @@ def succeed(store: Store, table: str, settings: Settings) -> Settings:
             store.put(settings_name(table), found.model_copy(update={"dropped": True}).encode())
 
 
-def delete_log(store: Store, table: str, incarnation: int) -> None:
-    """Delete the log of a dropped incarnation but for its mark. One LIST page and DELETE per 1,000 files."""
-    folder = log_folder(table, MAIN, incarnation)
-    names = [item.name for item in store.list(folder) if item.name != dropped_name(folder)]
-    for at in range(0, len(names), 1000):
-        store.delete(names[at : at + 1000])
-
-
 def _following(store: Store, dropped: Mapping[str, Found]) -> dict[str, Found]:
     """The incarnation after each of these, as dropped if it is; `None` where there is none."""
     wanted = [(table, 1 + _number(item)) for table, item in dropped.items()]

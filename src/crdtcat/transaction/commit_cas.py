@@ -133,6 +133,7 @@ def commit_cas(
             with suppress(StoreError):  # then the lease will do it
                 decide(store, slot.writer, committed=False)
         if isinstance(error, ModeSwitched):
+            session.base.refresh()  # or dropped: it says so
             raise switched_meanwhile(session.table) from error
         raise
     prepared(slot.writer)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crdtcat.ending import end_log
 from crdtcat.errors import (
     AlreadyExists,
     Corrupt,
@@ -158,7 +159,7 @@ def delete_branch(session: Session, name: str) -> None:
     needed = {Life(other.source, other.source_life) for other in starts.values()}
     while ended not in needed:
         if _let_go(session, ended):
-            _delete_log(store, _folder(session, ended))
+            end_log(store, _folder(session, ended))
         ended = Life(start.source, start.source_life)
         if ended.branch == MAIN or not exists(store, _over(session, ended)):
             return
@@ -182,7 +183,7 @@ def end_all(store: Store, table: str, incarnation: int) -> None:
     for life in lives(store, table, incarnation):
         folder = log_folder(table, life.branch, incarnation, life.number)
         store.put(dropped_name(folder), b"")
-        _delete_log(store, folder)
+        end_log(store, folder)
 
 
 def live_starts(store: Store, table: str, incarnation: int) -> dict[Life, BranchStart]:
@@ -284,9 +285,3 @@ def _over(session: Session, life: Life) -> str:
 
 def _folder(session: Session, life: Life) -> str:
     return log_folder(session.table, life.branch, session.settings.incarnation, life.number)
-
-
-def _delete_log(store: Store, folder: str) -> None:
-    names = [item.name for item in store.list(folder) if item.name != dropped_name(folder)]
-    for at in range(0, len(names), 1000):
-        store.delete(names[at : at + 1000])
