@@ -24,11 +24,11 @@ from crdtcat.format.row_ids import KeyedTag
 from crdtcat.format.sealed_json import seal_json
 from crdtcat.format.settings import MARKER, MARKER_NAME, decode_settings
 from crdtcat.format.version import KEYS, OPERATIONS, decode_version, encode_version, unpack
+from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.log import State
 from crdtcat.log.statistics import DOMAINS
 from crdtcat.merkle import Tree, make_leaves
 from crdtcat.options import Options
-from crdtcat.scan.filters.row_filter import CONDITIONS_MAX
 from crdtcat.scan.filters.sql_errors import FUNCTIONS
 
 ROOT = Path(__file__).parent.parent

@@ -21,7 +21,6 @@ from crdtcat.format.settings import Settings
 from crdtcat.format.version import decode_version
 from crdtcat.head import Head
 from crdtcat.log import State, decode_bundle, encode_bundle, select
-from crdtcat.log.paused import paused_garbage_collection
 from crdtcat.protocol import bundle_name
 
 PURPOSE = (
@@ -117,8 +116,7 @@ def _decode_bundles(files: Files) -> None:
 
 
 def _decode_versions(files: Files) -> None:
-    with paused_garbage_collection():  # as the join does, so that only the merge differs
-        kept = [decode_version(data, name) for name, data in files]
+    kept = [decode_version(data, name) for name, data in files]
     assert len(kept) == len(files)
 
 

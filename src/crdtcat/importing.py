@@ -23,6 +23,7 @@ from blake3 import blake3
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.head import Version
 from crdtcat.incarnations import MAIN
+from crdtcat.interrupts import carried_through
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.upkeep import upkeep
 from crdtcat.pools import ThreadPool
@@ -126,7 +127,8 @@ class ImportPlan:
             versions = tuple(item.version for item in done if item.version is not None)
         else:
             key = key_of(self.root, list(files.values()))
-            versions = (self._committed([item.staged for item in done], key),)
+            staged = [item.staged for item in done]
+            versions = (carried_through(lambda: self._committed(staged, key)),)
         return ImportResult(
             versions,
             len(files),

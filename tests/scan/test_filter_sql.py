@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat.errors import InvalidFilter
+from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.scan.filters import parse_filter
-from crdtcat.scan.filters.row_filter import CONDITIONS_MAX
 from tests.scan.filter_tables import CONDITIONS, EXTRAS, POOLS, SCHEMA, tables
 
 _CONNECTION = duckdb.connect()

@@ -291,6 +291,10 @@ def test_two_columns_of_one_append_that_are_one_to_everybody_else() -> None:
         (lambda t: t.reorder_columns(["a", "a"]), InvalidArgument, "twice"),
         (lambda t: t.reorder_columns("a"), InvalidArgument, "list"),
         (lambda t: t.set_properties(), InvalidArgument, "at least one"),
+        (lambda t: t.set_properties({}), InvalidArgument, "at least one"),
+        (lambda t: t.set_properties("x"), InvalidArgument, "a map of names and values, not str"),
+        (lambda t: t.set_properties({1: 2}), InvalidArgument, "not 1"),
+        (lambda t: t.set_properties({"x": 1}, x=2), InvalidArgument, "['x'] are given twice"),
         (lambda t: t.set_properties(x=object()), InvalidArgument, "'x'"),
         (lambda t: t.set_properties(**{"": 1}), InvalidArgument, "empty"),
         (lambda t: t.set_properties(x="y" * 70_000), LimitExceeded, "'x'"),
@@ -313,7 +317,7 @@ def test_the_last_column_stays() -> None:
 
 def test_properties() -> None:
     one, two = handles()
-    one.set_properties(owner="ada", limits={"rows": [1, 2]})
+    one.set_properties({"owner": "ada"}, limits={"rows": [1, 2]})
     two.set_properties(owner="bob", note=None)
     assert one.properties == two.properties == {"owner": "bob", "limits": {"rows": [1, 2]}}
     one.set_properties(owner=None)

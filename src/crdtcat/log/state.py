@@ -25,7 +25,6 @@ from crdtcat.log.gaps import gaps_of, require
 from crdtcat.log.horizon import above, require_claims_above
 from crdtcat.log.join import join, join_all
 from crdtcat.log.log import ID, ID_FIELDS, Log, empty_log
-from crdtcat.log.paused import paused_garbage_collection
 from crdtcat.log.serialize import Bundle, decode_bundle
 from crdtcat.log.transactions import add_parts, transactions_in
 from crdtcat.protocol.names import (
@@ -122,34 +121,33 @@ class State:
             return self
         needs, bundles, replaced = dict(self.needs), set(self.bundles), set(self.replaced)
         elsewhere, builder = set(self.elsewhere), LogBuilder(self.folder)
-        with paused_garbage_collection():
-            found = {name: self.read((name, data)) for name, data in files if is_bundle(name)}
-            for name, bundle in found.items():
-                bundles.add(name)
-                replaced |= bundle.replaces
-                require(needs, bundle.log, name)
-            base, log = self._grounded(found)
-            horizon = log.horizon if base else 0
-            decided = dict(self.decided)
-            decided.update(
-                (decided_transaction(name), decode_decision(data, name))
-                for name, data in files
-                if is_decision(name)
-            )
-            commits = [(name, data) for name, data in files if is_commit(name)]
-            commits += [file for file in self.pending if file not in commits]
-            taken = set(_without(log, [name for name, _ in commits if is_claim(name)]))
-            pending = []
-            for name, data in commits:
-                # A number that a bundle has is taken for ever, whatever stands under its name by now.
-                if is_claim(name) and name not in taken:
-                    continue
-                added = self._add_version(builder, name, data, decided)
-                if added is None:
-                    pending.append((name, data))
-                elif not added:
-                    elsewhere.add(name)
-            fresh = builder.build()
+        found = {name: self.read((name, data)) for name, data in files if is_bundle(name)}
+        for name, bundle in found.items():
+            bundles.add(name)
+            replaced |= bundle.replaces
+            require(needs, bundle.log, name)
+        base, log = self._grounded(found)
+        horizon = log.horizon if base else 0
+        decided = dict(self.decided)
+        decided.update(
+            (decided_transaction(name), decode_decision(data, name))
+            for name, data in files
+            if is_decision(name)
+        )
+        commits = [(name, data) for name, data in files if is_commit(name)]
+        commits += [file for file in self.pending if file not in commits]
+        taken = set(_without(log, [name for name, _ in commits if is_claim(name)]))
+        pending = []
+        for name, data in commits:
+            # A number that a bundle has is taken for ever, whatever stands under its name by now.
+            if is_claim(name) and name not in taken:
+                continue
+            added = self._add_version(builder, name, data, decided)
+            if added is None:
+                pending.append((name, data))
+            elif not added:
+                elsewhere.add(name)
+        fresh = builder.build()
         require(needs, fresh, self.folder)
         require_claims_above(fresh, horizon, self.folder)
         return State(

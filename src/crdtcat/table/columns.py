@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,6 @@ class Columns(KeptUp):
         """Put columns in this order; those not named follow."""
         return self._kept_up(column_verbs.reorder_columns(self._session, names))
 
-    def set_properties(self, **properties: Any) -> Version:
-        """Set properties; `None` removes one."""
-        return self._kept_up(column_verbs.set_properties(self._session, properties))
+    def set_properties(self, properties: Mapping[str, Any] | None = None, /, **more: Any) -> Version:
+        """Set properties, given as a map, by keyword, or both; `None` removes one."""
+        return self._kept_up(column_verbs.set_properties(self._session, properties, more))

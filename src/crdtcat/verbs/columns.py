@@ -95,13 +95,19 @@ def reorder_columns(session: Session, names: Sequence[str]) -> Version:
     return _define(session, head, definitions)
 
 
-def set_properties(session: Session, properties: Mapping[str, Any]) -> Version:
+def set_properties(session: Session, given: Mapping[Any, Any] | None, more: Mapping[str, Any]) -> Version:
     """Set table properties; `None` removes one. Raises `InvalidArgument`, `LimitExceeded`."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidArgument(f"set_properties() takes a map of names and values, not {type(given).__name__}")
+    properties = {**(given or {}), **more}
+    if len(properties) != len(given or ()) + len(more):
+        twice = sorted(more.keys() & (given or {}).keys())
+        raise InvalidArgument(f"set_properties(): {twice} are given twice")
     if not properties:
         raise InvalidArgument("set_properties() without a property: name at least one")
     for name, value in properties.items():
-        if not name:
-            raise InvalidArgument("a property's name is a text that is not empty")
+        if not name or not isinstance(name, str):
+            raise InvalidArgument(f"a property's name is a text that is not empty, not {name!r:.60}")
         if packed_size(name, f"property name {name!r:.60}") > limits.PROPERTY_NAME_BYTES_MAX:
             raise LimitExceeded(
                 f"property name {name[:40]!r}...: at most {limits.PROPERTY_NAME_BYTES_MAX} bytes"

@@ -16,6 +16,7 @@ from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.errors import InvalidArgument, SchemaMismatch
 from crdtcat.format.ops import Ops
 from crdtcat.head import Version
+from crdtcat.interrupts import carried_through
 from crdtcat.options import Options
 from crdtcat.session import Session
 from crdtcat.store import Store
@@ -74,20 +75,25 @@ def append_first(
 ) -> Version:
     """Append to a table that is not there: all rows are read and stored first, then `create` makes it.
 
-    So rows that fail while they are read create nothing. If somebody else made the table meanwhile, with a
-    key or partitions, the rows are appended to it as to any other, if they can be read again. Costs and
-    raises as `append`, and as `create`.
+    So rows that fail while they are read create nothing, and a Ctrl-C leaves either no table or the rows in
+    it. (Killed between the two, a process leaves an empty table, as `create_table` makes.) If somebody else
+    made the table meanwhile, with a key or partitions, the rows are appended to it as to any other, if they
+    can be read again. Costs and raises as `append`, and as `create`.
     """
     check_commit(metadata, key)
     incoming = Incoming.of(data)
     reader = incoming.reader(None)
     staging = plan_new(store, options, reader.schema, ())
     part = staging.stage(incoming.batches(reader))
-    session = create()
-    made = session.settings
-    if (made.key or made.partition_by) and incoming.can_be_read_again:
-        return append(session, incoming, metadata=metadata, key=key)
-    return commit_parts(session, staging, [part], metadata=metadata, key=key)
+
+    def made_and_filled() -> Version:
+        session = create()
+        made = session.settings
+        if (made.key or made.partition_by) and incoming.can_be_read_again:
+            return append(session, incoming, metadata=metadata, key=key)
+        return commit_parts(session, staging, [part], metadata=metadata, key=key)
+
+    return carried_through(made_and_filled)
 
 
 def commit_parts(

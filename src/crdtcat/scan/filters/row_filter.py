@@ -13,13 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crdtcat.errors import InvalidFilter
+from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.scan.filters.lower import to_expression
 from crdtcat.scan.filters.parse_arrow import parse_arrow
 from crdtcat.scan.filters.parse_dnf import parse_dnf
 from crdtcat.scan.filters.predicate import Predicate, size
-
-CONDITIONS_MAX = 1_000
-"""Conditions in one filter: Arrow walks a chain of them recursively, and a few thousand exhaust its stack."""
 
 
 @dataclass(frozen=True, slots=True)
