@@ -14,7 +14,8 @@ from crdtcat import Catalog
 from crdtcat.errors import StoreUnavailable
 from crdtcat.interrupts import carried_through
 from tests.catalog.lakes import lake, rows
-from tests.processes.test_interrupts import ALL_OF_LAST, POINTS, Lines
+from tests.faults.lines import Lines
+from tests.processes.test_interrupts import ALL_OF_LAST, POINTS
 
 ROWS = [{"a": 1}, {"a": 2}]
 
