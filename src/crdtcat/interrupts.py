@@ -29,10 +29,10 @@ def carried_through(call: Callable[[], _T]) -> _T:
     thread = threading.Thread(target=work.run, name="crdtcat-commit")
     try:
         thread.start()
-        thread.join()
+        work.over.wait()  # an interrupted join takes its thread for ended
     except BaseException:
         if work.has_begun_or_never_will():
-            thread.join()
+            work.over.wait()
         raise
     answer: _T = work.done.result()
     return answer
@@ -43,6 +43,7 @@ class _Work:
         self._call, self._lock = call, threading.Lock()
         self._begun = self._given_up = False
         self.done: Future[Any] = Future()
+        self.over = threading.Event()
 
     def run(self) -> None:
         with self._lock:
@@ -53,6 +54,8 @@ class _Work:
             self.done.set_result(self._call())
         except BaseException as error:  # noqa: BLE001 (it is raised where the call was made)
             self.done.set_exception(error)
+        finally:
+            self.over.set()
 
     def has_begun_or_never_will(self) -> bool:
         """Whether it has begun; if not, it will not begin any more."""
