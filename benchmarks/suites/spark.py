@@ -64,7 +64,8 @@ def in_turns(actions: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str,
 def run(job: Job) -> Results:
     """All of it in one session."""
     results = Results()
-    count, tasks, rounds = job.pick((40_000, 4, 0), (1_000_000, 200, 3), (5_000_000, 200, 5))
+    count, tasks, rounds = job.pick((40_000, 4, 0), (5_000_000, 200, 3), (5_000_000, 200, 5))
+    committed, dying = job.pick((8_000, 4), (200_000, 50), (1_000_000, 200))
     with tempfile.TemporaryDirectory(prefix="crdtcat-bench-") as folder, quiet_session("benchmark") as spark:
         lake = Catalog(Path(folder) / "lake", upkeep=False)
         plain = Path(folder) / "parquet"
@@ -73,9 +74,9 @@ def run(job: Job) -> Results:
         _writes(df, lake, plain, rounds, results)
         df.unpersist()
         _scans(spark, lake, plain, count, rounds, results)
-        _commits(spark, lake, count // 5, tasks, min(rounds, 3), results)
-        _retries(spark, lake, count // 5, tasks, results)
-        _compactions(spark, lake, job.pick(20, 500, 2_000), results)
+        _commits(spark, lake, committed, tasks, min(rounds, 3), results)
+        _retries(spark, lake, committed, dying, results)
+        _compactions(spark, lake, job.pick(20, 2_000, 2_000), results)
     return results
 
 
