@@ -29,6 +29,8 @@ DICTIONARY_BYTES: Final = 16 * 1024
 """Encoded. Parquet's reader puts dictionaries into a hash table: a large one costs more than it saves."""
 Verify = bool | Literal["bytes", "content"]
 """How much to check of what was read; see `crdtcat.chunks.read`."""
+SMALL_ROWS: Final = 256
+"""Row groups of up to so many rows are decoded together."""
 THREAD_BYTES = 2**20
 """Below this many encoded bytes, starting threads costs more than they gain."""
 
@@ -87,33 +89,58 @@ class Decoder:
 
     def decode(self, group: int) -> pa.Table:
         """The wanted columns of one row group. Raises `Corrupt` for damage of any kind."""
-        places = [self.footer.places[group][column] for column in self.columns]
-        if self.verify:
-            view = memoryview(self.data)
-            for column, place in zip(self.columns, places, strict=True):
-                if blake3(view[place.start : place.stop]).digest() != place.encoded:
-                    raise self._corrupt(group, column, "its bytes do not match their hash")
-        table = self._parquet(group)
-        if self.verify == "content":
-            for column, place, array in zip(self.columns, places, table.columns, strict=True):
-                if column_hash(array) != place.content:
-                    raise self._corrupt(group, column, "its values do not match their hash")
+        self._check_bytes(group)
+        table = self._parquet([group])
+        self._check_content(group, table)
         return table
 
-    def _parquet(self, group: int) -> pa.Table:
+    def decode_small(self, groups: Sequence[int]) -> list[pa.Table]:
+        """As `decode`, for each of some row groups, which are decoded together.
+
+        Setting out to decode a row group costs as much as some hundred rows.
+        """
+        for group in groups:
+            self._check_bytes(group)
+        found: list[pa.Table] = []
+        for _, run in itertools.groupby(groups, self._with_dictionaries):
+            together = list(run)
+            table = self._parquet(together)
+            ends = itertools.accumulate(self.footer.rows[group] for group in together)
+            for group, end in zip(together, ends, strict=True):
+                rows = self.footer.rows[group]
+                found.append(table.slice(end - rows, rows))
+                self._check_content(group, found[-1])
+        return found
+
+    def _check_bytes(self, group: int) -> None:
+        if self.verify:
+            view = memoryview(self.data)
+            for column in self.columns:
+                place = self.footer.places[group][column]
+                if blake3(view[place.start : place.stop]).digest() != place.encoded:
+                    raise self._corrupt(group, column, "its bytes do not match their hash")
+
+    def _check_content(self, group: int, table: pa.Table) -> None:
+        if self.verify == "content":
+            for column, array in zip(self.columns, table.columns, strict=True):
+                if column_hash(array) != self.footer.places[group][column].content:
+                    raise self._corrupt(group, column, "its values do not match their hash")
+
+    def _parquet(self, groups: list[int]) -> pa.Table:
+        """Row groups that are read with the same columns as dictionaries, as one table."""
+        what = f"row group {', '.join(map(str, groups))}"
         try:
-            names = self._with_dictionaries(group)
-            table = self._file(names).reader.read_row_group(
-                group, column_indices=self._leaves, use_threads=False
+            names = self._with_dictionaries(groups[0])
+            table = self._file(names).reader.read_row_groups(
+                groups, column_indices=self._leaves, use_threads=False
             )
             if names and not self.dictionaries:
                 table = gathered(table)
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-            raise Corrupt(self.ref.name, f"row group {group} cannot be decoded: {error}") from error
-        if table.num_rows != self.footer.rows[group] or table.num_columns != len(set(self.columns)):
-            raise Corrupt(
-                self.ref.name, f"row group {group} decodes to another shape than it was written with"
-            )
+            raise Corrupt(self.ref.name, f"{what} cannot be decoded: {error}") from error
+        rows = sum(self.footer.rows[group] for group in groups)
+        if table.num_rows != rows or table.num_columns != len(set(self.columns)):
+            raise Corrupt(self.ref.name, f"{what} decodes to another shape than it was written with")
         if not all(field.nullable for field in table.schema):  # row groups of others: columns without levels
             table = pa.Table.from_arrays(table.columns, names=table.column_names)
         return table.select(self._order) if self.columns else table
@@ -168,7 +195,12 @@ def decode_groups(decoder: Decoder, groups: Sequence[int], threads: int | None) 
         threads = os.cpu_count() or 1 if much else 1
     threads = min(threads, len(groups))
     if threads <= 1:
-        return [decoder.decode(group) for group in groups]
+        runs = itertools.groupby(groups, lambda group: decoder.footer.rows[group] <= SMALL_ROWS)
+        return [
+            table
+            for small, run in runs
+            for table in (decoder.decode_small(list(run)) if small else map(decoder.decode, run))
+        ]
     tables: list[pa.Table | None] = [None] * len(groups)
     positions = itertools.count()
 

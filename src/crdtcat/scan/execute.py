@@ -10,6 +10,8 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -28,6 +30,7 @@ from crdtcat.store import Store
 
 AHEAD_BYTES: Final = 128 * 2**20  # Arrow content that may be decoded or under way before it is asked for
 SOURCES_AHEAD: Final = 2  # units begun between what lies over a third one and that one
+SMALL_BYTES: Final = 16 * 2**10  # Arrow content of a chunk whose decoding is mostly Python's own work
 THREADS: Final = min(8, (os.cpu_count() or 1) + 2)  # a few more than cores: some wait for the store
 
 
@@ -51,23 +54,28 @@ class Execution:
         self._changed = ChangedEntries(plan, self._chunks)
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows, in order, a table per chunk. Raises `Corrupt`, naming what is damaged or missing."""
+        """The rows, in order, a table per chunk; small chunks may share one.
+
+        Raises `Corrupt`, naming what is damaged or missing.
+        """
         with ThreadPool(THREADS, thread_name_prefix="crdtcat-scan") as pool:
-            running: deque[tuple[Unit, Future[list[pa.Table]]]] = deque()
+            running: deque[tuple[Unit, Future[list[pa.Table]] | None]] = deque()
             ahead = 0
             try:
                 for unit in self._with_sources(pool):
-                    running.append((unit, pool.submit(self.read, unit)))
+                    running.append((unit, None if _is_quick(unit) else pool.submit(self.read, unit)))
                     ahead += unit.nbytes
                     while ahead > AHEAD_BYTES or len(running) > 4 * THREADS:
                         first, future = running.popleft()
-                        yield from future.result()
+                        yield from self.read(first) if future is None else future.result()
                         ahead -= first.nbytes
                 while running:
-                    yield from running.popleft()[1].result()
+                    first, future = running.popleft()
+                    yield from self.read(first) if future is None else future.result()
             finally:
                 for _, future in running:
-                    future.cancel()
+                    if future is not None:
+                        future.cancel()
 
     def _with_sources(self, pool: ThreadPool) -> Iterator[Unit]:
         """The units, each a little after the reading of what lies over it was begun.
@@ -103,15 +111,17 @@ class Execution:
                 yield source, self._changed.names_over(source, age, columns)
 
     def read(self, unit: Unit) -> list[pa.Table]:
-        """The rows of one unit, filtered, a table per chunk, or one for all where their rows alternate."""
+        """The rows of one unit, filtered, a table per chunk; one for all where their rows alternate, or where
+        chunks are small and statistics tell the same about them."""
         if unit.strips is not None:
             tables = self._entries(unit) if unit.all_rows else [self.changed_rows(unit)[0]]
             return [as_shown(self._plan.columns, rows, self._plan.schema) for rows in tables]
         stored = self._chunks.read(unit.chunks, unit.segment, _names(unit.sources))
-        return [
-            self._shown(unit.sources, table, whole=whole)
-            for table, whole in zip(stored, unit.whole, strict=True)
-        ]
+        read = list(zip(stored, unit.whole, strict=True))
+        if _are_small(unit):
+            alike = [(whole, [table for table, _ in group]) for whole, group in groupby(read, itemgetter(1))]
+            read = [(pa.concat_tables(tables), whole) for whole, tables in alike]
+        return [self._shown(unit.sources, table, whole=whole) for table, whole in read]
 
     def stored(self, chunk: int, names: tuple[str, ...]) -> pa.Table:
         """Stored columns of one chunk, from wherever they are whole. Raises `Corrupt`."""
@@ -163,6 +173,16 @@ class Execution:
         shown = sources[: len(self._plan.columns)]  # a plan needs what it shows, then the filter's own
         arrays = [shown_column(column, field, stored) for column, field in shown]
         return pa.Table.from_arrays(arrays, schema=self._plan.schema)
+
+
+def _are_small(unit: Unit) -> bool:
+    """Whether the chunks of a unit without strips are small, most of them."""
+    return unit.nbytes < SMALL_BYTES * len(unit.chunks)
+
+
+def _is_quick(unit: Unit) -> bool:
+    """Whether it is quicker to read than to hand to another thread: nothing to wait for, little to decode."""
+    return unit.strips is None and unit.segment is None and _are_small(unit)
 
 
 def _names(sources: Sources) -> tuple[str, ...]:

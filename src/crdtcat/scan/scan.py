@@ -55,7 +55,10 @@ class Scan:
         return self.plan.schema
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows, a table per chunk, in order, in bounded memory. Raises `Corrupt` on damage."""
+        """The rows in order, in bounded memory: a table per chunk, or for several small ones.
+
+        Raises `Corrupt` on damage.
+        """
         self._check_columns()
         return self._run(self.plan)
 

@@ -1,10 +1,10 @@
 """A plan cut into units: what one thread reads at a time.
 
-Entries that are read whole and as they are go together while they are neighbours in one segment with the same
-columns. Others go together while their rows alternate: where something was inserted into the middle of a
-chunk, that chunk and the inserted one are one unit, so that each is read once. A unit that grows too large is
-cut all the same, and the chunks on both sides of the cut are read twice. Changed entries of which every row
-is shown go together too.
+Entries that are read whole and as they are go together while they are neighbours in one segment, or in
+version files, with the same columns. Others go together while their rows alternate: where something was
+inserted into the middle of a chunk, that chunk and the inserted one are one unit, so that each is read once.
+A unit that grows too large is cut all the same, and the chunks on both sides of the cut are read twice.
+Changed entries of which every row is shown go together too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from crdtcat.head.columns import Column
 from crdtcat.scan.plan import Plan
 
 UNIT_BYTES: Final = 32 * 2**20  # Arrow content read by one request to a segment
+INLINED: Final = 256  # chunks in version files that are decoded one after the other
 
 Sources = tuple[tuple[Column, StoredField | None], ...]
 
@@ -121,7 +122,8 @@ class _Gather:
         places = self._plan.places(chunk)
         kind = (self._sources[key], places[0][0] if places else None)
         nbytes = int(self._log.nbytes[chunk])
-        if self._gathered and (kind != self._kind or kind[1] is None or self._size + nbytes > UNIT_BYTES):
+        full = self._size + nbytes > UNIT_BYTES or (kind[1] is None and len(self._gathered) >= INLINED)
+        if self._gathered and (kind != self._kind or full):
             yield from self.rest()
         self._kind = kind
         self._gathered.append((chunk, whole))
