@@ -185,7 +185,7 @@ def _row(name: str, point: Point, limit: float | None) -> list[Any]:
 
 def run(job: Job) -> Results:
     tiny: Kinds = {LOCAL: (1, 2)}
-    short: Kinds = {LOCAL: (1, 16), NEAR: (16,), FAR: (1, 16)}
+    short: Kinds = {LOCAL: (16,), FAR: (1, 16)}
     counts = (1, 2, 4, 8, 16, 32, 64)
     full: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), counts)
-    return series(job, job.pick(tiny, short, full), job.pick(3, 10, 25), job.pick(20.0, 3.0, 20.0))
+    return series(job, job.pick(tiny, short, full), job.pick(3, 10, 25), job.pick(20.0, 2.0, 20.0))

@@ -41,7 +41,7 @@ def run(job: Job) -> Results:
 
 def _bundles(job: Job, results: Results) -> None:
     rows: list[list[Any]] = []
-    for count in job.pick((100,), *[(100, 1_000, 10_000, 100_000, 1_000_000)] * 2):
+    for count in job.pick((100,), (100, 10_000, 1_000_000), (100, 1_000, 10_000, 100_000, 1_000_000)):
         progress(f"{count:,} versions in {PIECES} bundles")
         log = synthetic(count, 1)
         owner = np.random.default_rng(0).integers(0, PIECES, count)
@@ -65,7 +65,7 @@ def _bundles(job: Job, results: Results) -> None:
 
 def _files(job: Job, results: Results) -> None:
     rows: list[list[Any]] = []
-    for count in job.pick((20,), (100, 1_000, 10_000), (100, 1_000, 10_000, 100_000)):
+    for count in job.pick((20,), (100, 10_000), (100, 1_000, 10_000, 100_000)):
         progress(f"{count:,} version files")
         with tempfile.TemporaryDirectory(prefix="crdtcat-bench-") as folder, mock.patch("os.fsync"):
             handle = Catalog(folder, upkeep=False).create_table("bench")
@@ -88,7 +88,7 @@ def _files(job: Job, results: Results) -> None:
 
 def _share(job: Job, results: Results) -> None:
     rows: list[list[Any]] = []
-    for count in job.pick((10,), (10, 100, 1_000), (10, 100, 1_000, 10_000)):
+    for count in job.pick((10,), (100, 1_000), (10, 100, 1_000, 10_000)):
         progress(f"whole read after {count:,} commits")
         with tempfile.TemporaryDirectory(prefix="crdtcat-bench-") as folder, mock.patch("os.fsync"):
             handle = Catalog(folder).create_table("bench")

@@ -29,7 +29,7 @@ def run(job: Job) -> Results:
 def _appends(job: Job, where: Any, results: Results) -> None:
     """delta-rs#3736: how many of 2,000 appends are given up at concurrency 10."""
     processes, rows = job.pick(2, 10, 10), 100
-    commits, seconds = job.pick(3, 40, 200), job.pick(30.0, 8.0, 300.0)
+    commits, seconds = job.pick(3, 20, 200), job.pick(30.0, 3.0, 300.0)
     table, notes = [], []
     for entrant in job.entrants("raw"):
         with crew(entrant) as workers:
@@ -69,7 +69,7 @@ def _appends(job: Job, where: Any, results: Results) -> None:
 
 def _tasks(job: Job, where: Any, results: Results) -> None:
     """icechunk#1012: many tasks that know nothing of each other commit once each, at the same time."""
-    tasks, rows = job.pick(3, 24, 100), 100
+    tasks, rows = job.pick(3, 12, 100), 100
     kind = job.pick(LOCAL, FAR, FAR)
     table, notes = [], []
     for entrant in job.entrants():
@@ -79,7 +79,7 @@ def _tasks(job: Job, where: Any, results: Results) -> None:
                 progress(f"icechunk#1012, {name}")
                 try:
                     point = measure(
-                        workers, where, kind, variant, tasks, 1, job.pick(30.0, 30.0, 120.0), rows
+                        workers, where, kind, variant, tasks, 1, job.pick(30.0, 10.0, 120.0), rows
                     )
                 except EngineFailed as error:
                     notes.append(f"{name}: {error}.")
@@ -115,7 +115,7 @@ def _tasks(job: Job, where: Any, results: Results) -> None:
 
 def _opening(job: Job, where: Any, results: Results) -> None:
     """delta-rs#2518: what it takes to open a table with many commits and nothing tidied."""
-    commits, limit = job.pick(10, 600, 6_000), job.pick(60.0, 12.0, 600.0)
+    commits, limit = job.pick(10, 600, 6_000), job.pick(60.0, 4.0, 600.0)
     kind = job.pick(LOCAL, LOCAL, NEAR)
     table, notes = [], []
     for entrant in job.entrants("raw", "Icechunk"):

@@ -20,7 +20,7 @@ COLUMNS = 6
 
 
 def run(job: Job) -> Results:
-    rows = job.pick(20_000, 2_000_000, 10_000_000)
+    rows = job.pick(20_000, 1_000_000, 10_000_000)
     part = rows // PARTS
     results = Results()
     found: dict[str, dict[str, Any]] = {}
