@@ -16,11 +16,12 @@ import pytest
 
 from crdtcat.clock import VectorClock
 from crdtcat.format.frame import digest
+from crdtcat.head import Head
 from crdtcat.lattice import GCounter, LatticeMap, LWWRegister, ORSet
 from crdtcat.log import Log, State, encode_bundle, join
 from crdtcat.protocol import bundle_name
-from crdtcat.testing.invariants import log_value
-from crdtcat.testing.strategies_log import FOLDER, Step, play
+from crdtcat.testing.invariants import head_value, log_value
+from crdtcat.testing.strategies_log import FOLDER, History, Step, play
 from crdtcat.writing.inlined import moved_to_segments
 
 FULL = os.environ.get("CRDTCAT_SLOW") == "full"
@@ -115,21 +116,31 @@ def test_every_triple_of_states_of_three_dots_two_writers_and_two_registers() ->
     assert check_every_triple(found, LatticeMap.merge, contents) == 972**3
 
 
-def logs() -> list[Log]:
-    """Every log that three versions of two writers can make, the first with its rows inlined, in one segment,
-    in another, or in both."""
-    steps = [Step(0, None, "append"), Step(0, None, "overwrite", more=1), Step(1, None, "properties", more=1)]
-    files = play(steps).files
+STEPS = (
+    Step(0, None, "append"),
+    Step(0, None, "overwrite", more=1),
+    Step(1, None, "properties", more=1),
+    Step(1, None, "append"),
+    Step(0, 1, "properties", pick=1, more=2),
+)
+"""Two writers, rows of three versions, two properties: what the library's own state is made of."""
+
+
+def logs(count: int) -> tuple[list[Log], History]:
+    """Every log that the first `count` of those versions can make, the first with its rows inlined, in one
+    segment, in another, or in both."""
+    history = play(STEPS[:count])
+    files = history.files
     first = State(FOLDER).joined(files[:1]).log
     moved = [moved_to_segments(first).log for _ in range(2)]  # segment names are random
     bundled = [_read_back(log) for log in moved]
     firsts = [None, first, bundled[0], bundled[1], join(bundled[0], bundled[1])]
     found = []
-    for start, second, third in itertools.product(firsts, (False, True), (False, True)):
-        rest = [files[at] for at, wanted in ((1, second), (2, third)) if wanted]
+    for wanted in itertools.product((False, True), repeat=count - 1):
+        rest = [file for file, is_wanted in zip(files[1:], wanted, strict=True) if is_wanted]
         log = State(FOLDER).joined(rest).log
-        found.append(log if start is None else join(log, start))
-    return found
+        found += [log if start is None else join(log, start) for start in firsts]
+    return found, history
 
 
 def _read_back(log: Log) -> Log:
@@ -142,8 +153,28 @@ def _text(log: Log) -> str:
     return repr(value | {"inline": sorted(value["inline"].items())})
 
 
-def test_every_triple_of_logs_of_three_versions_and_their_places() -> None:
-    assert check_every_triple(logs(), join, _text) == 20**3
+def test_every_triple_of_logs_of_four_versions_and_their_places() -> None:
+    """The library's own state: 40 logs, 1,600 joins."""
+    assert check_every_triple(logs(4)[0], join, _text) == 40**3
+
+
+@pytest.mark.skipif(not FULL, reason="some seconds; CRDTCAT_SLOW=full, and in `make proofs`")
+def test_every_triple_of_logs_of_five_versions_and_their_places() -> None:
+    """80 logs, 6,400 joins, 512,000 triples."""
+    assert check_every_triple(logs(5)[0], join, _text) == 80**3
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(4, marks=pytest.mark.skipif(not FULL, reason="seconds"))])
+def test_every_pair_of_logs_has_the_head_of_their_versions(count: int) -> None:
+    """Whatever two readers had joined before, and wherever its rows are: one head for one set of versions."""
+    found, history = logs(count)
+    heads: dict[bytes, dict[str, Any]] = {}
+    for a, b in itertools.product(found, repeat=2):
+        log = join(a, b)
+        value = head_value(Head("t", log, history.settings))
+        assert heads.setdefault(log.id_bytes, value) == value
+    assert len(heads) == 2**count
+    assert len({value["token"] for value in heads.values()}) == 2**count
 
 
 WRONG: dict[str, tuple[Sequence[Any], Callable[[Any, Any], Any]]] = {

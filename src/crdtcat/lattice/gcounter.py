@@ -5,7 +5,8 @@ count, merged by pointwise maximum, and its value is the sum. Maximum per slot m
 twice count once, which a plain sum would not. A missing slot is 0, and zeros are never stored, so that
 equal counters have equal bytes.
 
-No I/O. It cannot count down: the head subtracts nothing, it leaves out what does not stand.
+No I/O. It cannot count down: the head subtracts nothing, it leaves out what does not stand. `Head.commits` is
+one, made from the versions; the versions are what is merged.
 """
 
 from __future__ import annotations

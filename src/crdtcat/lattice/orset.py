@@ -17,6 +17,9 @@ than every dot of both sides.
 
 Two live elements under one dot cannot happen while dots are unique; if it does, the greater canonical bytes
 win, so that merge stays total. No I/O.
+
+A table's rows follow the same rule in columns, where a million of them merge at once (`crdtcat.log.join`,
+`crdtcat.head.fold`), and do not use this type: it is for users, and mirrors the definition in the proofs.
 """
 
 from __future__ import annotations
