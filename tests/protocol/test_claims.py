@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from crdtcat.log import State
 from crdtcat.protocol import Got, PutIfAbsent
 from crdtcat.protocol.claimer import TRIES, Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.requests import Created, Get
@@ -23,11 +24,12 @@ from tests.protocol.claims import (
     claimer,
     sleeper,
 )
-from tests.protocol.scenes import FOLDER, block_upkeep, expirer, reader, upkeep
+from tests.protocol.scenes import FOLDER, block_upkeep, bundle, expirer, reader, upkeep
 
 ONE = dict([FIRST_FILE])
 TWO = dict([FIRST_FILE, SECOND_FILE])
 THREE = dict([FIRST_FILE, SECOND_FILE, THIRD_FILE])
+BUNDLED = dict([bundle(State(FOLDER).joined([FIRST_FILE, SECOND_FILE]), [], 1)])
 UNCLEAR = Created(created=False, clear=False)
 TAKEN = Created(created=False)
 
@@ -182,6 +184,11 @@ RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = 
     ),
     "a block of claims": lambda: ([sleeper(1, FIRST), block_upkeep()], TWO, 0),
     "a block of claims beside a reader": lambda: ([claimer(1, SECOND), reader(), block_upkeep()], TWO, 0),
+    "a block beside one that slept and creates a number that was collected": lambda: (
+        [sleeper(1, FIRST, reads=False), claimer(2, SECOND), block_upkeep()],
+        BUNDLED,
+        0,
+    ),
     "one that slept, lost answers": lambda: ([sleeper(1, FIRST), upkeep()], TWO, 1),
     "one that knows that it slept": lambda: ([sleeper(1, FIRST, old=True), upkeep()], TWO, 0),
     "two that slept, until one has to read": lambda: (
