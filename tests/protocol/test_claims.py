@@ -18,6 +18,7 @@ from tests.protocol.claims import (
     FIRST_FILE,
     SECOND,
     SECOND_FILE,
+    THIRD,
     THIRD_FILE,
     Setting,
     claimed,
@@ -29,7 +30,9 @@ from tests.protocol.scenes import FOLDER, block_upkeep, bundle, expirer, reader,
 ONE = dict([FIRST_FILE])
 TWO = dict([FIRST_FILE, SECOND_FILE])
 THREE = dict([FIRST_FILE, SECOND_FILE, THIRD_FILE])
-BUNDLED = dict([bundle(State(FOLDER).joined([FIRST_FILE, SECOND_FILE]), [], 1)])
+FOURTH, FOURTH_FILE = claimed(Setting(104), THIRD, 14)
+# More than a block of one takes in, and collected.
+BUNDLED = dict([bundle(State(FOLDER).joined([*THREE.items(), FOURTH_FILE]), [], 1)])
 UNCLEAR = Created(created=False, clear=False)
 TAKEN = Created(created=False)
 
@@ -185,7 +188,7 @@ RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = 
     "a block of claims": lambda: ([sleeper(1, FIRST), block_upkeep()], TWO, 0),
     "a block of claims beside a reader": lambda: ([claimer(1, SECOND), reader(), block_upkeep()], TWO, 0),
     "a block beside one that slept and creates a number that was collected": lambda: (
-        [sleeper(1, FIRST, reads=False), claimer(2, SECOND), block_upkeep()],
+        [sleeper(1, FIRST, reads=False), claimer(2, FOURTH), block_upkeep()],
         BUNDLED,
         0,
     ),
