@@ -17,7 +17,7 @@ from crdtcat.horizons import proposals, propose
 from crdtcat.modes import announcement
 from crdtcat.protocol import boundary_name, claim_name, is_base, is_boundary, is_claim
 from crdtcat.table import Table
-from crdtcat.testing.faulty import FaultyStore
+from crdtcat.testing.faulty import Fault, FaultyStore, from_nth
 from crdtcat.testing.invariants import check_claims
 from tests.cas.scenes import meanwhile
 from tests.cost.places import asked
@@ -417,3 +417,27 @@ def test_a_missing_boundary_is_found_by_verify(monkeypatch: pytest.MonkeyPatch) 
     catalog.store.delete([boundary_name(FOLDER, 3)])
     report = other(catalog).verify()
     assert [problem.name for problem in report.problems] == [boundary_name(FOLDER, 3)]
+
+
+@pytest.mark.parametrize("fault", ["error", "lost_answer"])
+def test_cut_off_at_any_request_it_changes_nothing_and_the_next_one_finishes(fault: Fault) -> None:
+    for n in range(1, 60):
+        catalog, table = started(4)
+        store = FaultyStore(catalog.store, from_nth(n, fault))
+        done = False
+        try:
+            Catalog(store, **QUICK).table("t").expire(keep_last=2)
+            done = True
+        except (CommitUnknown, StoreUnavailable):
+            done = False
+        fresh = other(catalog)
+        assert found(fresh) == [1, 2, 3, 4]
+        assert fresh.append(rows(5)).number == 5
+        fresh.expire(keep_last=1)
+        for _ in range(2):
+            fresh.collect()
+        assert other(catalog).append(rows(6)).number == 6
+        assert (found(table), history(other(catalog))) == ([1, 2, 3, 4, 5, 6], [5, 6])
+        if done:
+            break
+    assert done

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog
+from crdtcat.log.modes import Mode
 from crdtcat.table import Table
 from tests.bounds import bounded
 from tests.catalog.lakes import another, lake
@@ -71,6 +72,7 @@ def _value(catalog: Catalog) -> tuple[Any, ...]:
         dict(head.properties),
         head.row_count,
         head.version,
+        [item.number for item in head.history[-2:]],
         [item.operation for item in head.history[-2:]],
     )
 
@@ -81,9 +83,19 @@ steps = st.lists(st.tuples(st.sampled_from((*VERBS, *UPKEEP, *UPKEEP)), st.boole
 @settings(max_examples=bounded(300, 5), deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_nothing_is_different(drawn: list[tuple[str, bool]]) -> None:
+    _compare(drawn, "merge")
+
+
+@settings(max_examples=bounded(150, 10), deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps)
+def test_nothing_is_different_in_cas_mode(drawn: list[tuple[str, bool]]) -> None:
+    _compare(drawn, "cas")
+
+
+def _compare(drawn: list[tuple[str, bool]], mode: Mode) -> None:
     tended, left = lake(**QUICK), lake(**QUICK)
     for catalog in (tended, left):
-        catalog.commit("t", [{"n": 1, "x": 1}])
+        catalog.create_table("t", mode=mode).append([{"n": 1, "x": 1}])
         catalog.table("t").append([{"n": 2, "x": 2}])
     for number, (verb, fresh) in enumerate(drawn):
         if verb in UPKEEP:
