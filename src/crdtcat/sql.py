@@ -38,6 +38,10 @@ def query(
     duckdb = duckdb_module("sql")
     if not isinstance(text, str):
         raise InvalidArgument(f"sql() takes a query as text, not {type(text).__name__}")
+    if parameters is not None and not isinstance(parameters, list | tuple | Mapping):
+        raise InvalidArgument(f"parameters={parameters!r:.60}: pass a list, or a dict by name")
+    if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
+        raise InvalidArgument(f"connection={connection!r:.60}: pass a DuckDB connection")
     # Without a connection of the caller's, names mean tables of the catalog, and never variables in Python.
     connection = connection or duckdb.connect(config={"python_enable_replacements": "false"})
     with _explained(duckdb, catalog, text):

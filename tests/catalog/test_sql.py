@@ -169,6 +169,10 @@ def test_wrong_queries(catalog: Catalog) -> None:
             catalog.sql(wrong)
     with pytest.raises(InvalidArgument, match="text, not int"):
         catalog.sql(1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="parameters=5"):
+        catalog.sql("select ?", 5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="connection=5"):
+        catalog.sql("select 1", connection=5)
     sold = SALES  # noqa: F841 (a variable is no table)
     with pytest.raises(NotFound, match="sold"):
         catalog.sql("select * from sold")

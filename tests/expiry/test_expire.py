@@ -146,6 +146,10 @@ def test_wrong_arguments() -> None:
     catalog, table = started(1)
     with refused(catalog, InvalidArgument, "older_than"):
         table.expire()
+    with refused(catalog, InvalidArgument, "older_than=5", "timedelta"):
+        table.expire(older_than=5)  # type: ignore[arg-type]
+    with refused(catalog, InvalidArgument, "keep_last='2'"):
+        table.expire(keep_last="2")  # type: ignore[arg-type]
     with refused(catalog, InvalidArgument, "keep_last=0"):
         table.expire(keep_last=0)
     branch = table.branch("b")

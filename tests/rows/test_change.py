@@ -136,6 +136,7 @@ def test_overwrites_and_restores_of_changed_tables() -> None:
     [
         ("id = 1", {"nothing": 1}, SchemaMismatch),
         ("id = 1", {"id": "text"}, SchemaMismatch),
+        ("id = -7", {"id": "text"}, SchemaMismatch),  # no row matches, and it is wrong all the same
         ("id = 1", {}, InvalidArgument),
         ("id = 1", {"id": 1.5}, SchemaMismatch),
         ("nothing = 1", {"id": 1}, InvalidFilter),

@@ -16,7 +16,7 @@ import pytest
 
 from crdtcat import Catalog, Table
 from crdtcat.chunks.types import cast_lossless
-from crdtcat.errors import Corrupt, InvalidFilter, UnsupportedType
+from crdtcat.errors import Corrupt, InvalidArgument, InvalidFilter, UnsupportedType
 from crdtcat.format.ops import ColumnId
 from crdtcat.head import Head
 from crdtcat.scan.plan import make_plan
@@ -125,6 +125,11 @@ def test_every_output(table: Table) -> None:
     for _ in range(2):  # a scan can be run again
         assert scan.to_table() == expected
         assert scan.count() == 150
+
+
+def test_verify_is_yes_or_no(table: Table) -> None:
+    with pytest.raises(InvalidArgument, match="verify='content'"):
+        table.scan(verify="content")  # type: ignore[arg-type]
 
 
 def test_no_rows_match(table: Table) -> None:

@@ -126,8 +126,10 @@ def expire(
     """
     began = time.monotonic()
     check_can_fold(session)
-    if keep_last is not None and keep_last < 1:
-        raise InvalidArgument(f"keep_last={keep_last}: keep one at least")
+    if keep_last is not None and (type(keep_last) is not int or keep_last < 1):
+        raise InvalidArgument(f"keep_last={keep_last!r}: keep one at least")
+    if older_than is not None and not isinstance(older_than, timedelta | datetime):
+        raise InvalidArgument(f"older_than={older_than!r}: pass a timedelta or a datetime")
     head = session.head()
     if session.switching and not dry_run:  # wait for it, or for nobody
         settle_switch(session)

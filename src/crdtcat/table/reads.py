@@ -47,6 +47,8 @@ class Reads(Handle):
         Raises:
             InvalidArgument, InvalidFilter, NotFound, Expired: as named.
         """
+        if verify is not None and not isinstance(verify, bool):
+            raise InvalidArgument(f"verify={verify!r}: True or False; Table.verify() looks deeper")
         head = travel.head_at(self._session, at)
         scan = Scan(
             head,

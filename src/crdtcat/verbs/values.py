@@ -63,11 +63,17 @@ def given_values(values: Any, schema: pa.Schema) -> NewValues:
 
     Raises:
         InvalidArgument: nothing, or something that holds no values.
-        SchemaMismatch: a column that the table does not have.
+        SchemaMismatch: a column that the table does not have, or a value that does not fit it.
     """
     if isinstance(values, Mapping) and not any(_is_column(value) for value in values.values()):
         _check_names(values, schema)
-        looks = any(isinstance(value, pc.Expression) or callable(value) for value in values.values())
+        worked_out = {
+            name for name, value in values.items() if isinstance(value, pc.Expression) or callable(value)
+        }
+        for name, value in values.items():  # one that does not fit is wrong even where no row matches
+            if name not in worked_out and not isinstance(value, pa.Scalar):
+                _scalar(name, value, schema.field(name).type)
+        looks = bool(worked_out)
         return NewValues(dict(values), None, schema, None if looks else schema.names[:1])
     table = ingest.reader(values).read_all()
     _check_names(table.column_names, schema)
