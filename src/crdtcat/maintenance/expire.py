@@ -118,11 +118,9 @@ def expire(
     `max_commit_delay_seconds` old. In CAS mode the newest commit stays in history, whatever is asked for.
 
     Raises:
-        InvalidArgument: neither `older_than` nor `keep_last`; a branch, or a table that took part in
-            transactions in merge mode.
+        InvalidArgument: neither age nor number; a branch; merge mode, after transactions in the table.
         CapabilityMissing: the store cannot create a file exclusively.
-        StoreUnavailable: nothing was folded, or nobody knows; run it again. So while the table is being
-            switched to CAS mode.
+        StoreUnavailable: nothing was folded, or nobody knows, or the mode is being switched; run it again.
     """
     began = time.monotonic()
     check_can_fold(session)
