@@ -94,8 +94,9 @@ class Tended(Handle):
         collected. `at=` below the horizon raises `Expired` from then on.
 
         Tags and branches hold it back. It waits until what is to be forgotten is `max_commit_delay_seconds`
-        old. Requests: a refresh, what `tags` and `branches` cost, twice; 2 PUTs, 1 more for rows that were
-        inlined, 2 LISTs, one small GET per bundle not seen before, a DELETE, and a refresh.
+        old. In CAS mode the newest commit stays in history, whatever is asked for. Requests: a refresh, what
+        `tags` and `branches` cost, twice; 2 PUTs, 1 more for rows that were inlined and 1 more in CAS mode,
+        2 LISTs, one small GET per bundle not seen before, a DELETE, and a refresh.
 
         Args:
             older_than: an age, or a moment.
@@ -103,7 +104,7 @@ class Tended(Handle):
             dry_run: whether only to say what would be done.
 
         Raises:
-            InvalidArgument: neither is given; or this is a branch, in CAS mode, or took part in transactions.
+            InvalidArgument: neither is given; this is a branch, or took part in transactions in merge mode.
             CapabilityMissing: the store cannot create a file exclusively.
             StoreUnavailable: nothing was expired, or nobody knows; run it again.
         """
