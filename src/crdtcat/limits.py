@@ -34,6 +34,8 @@ PARTITION_VALUES_PER_COMMIT_MAX = 10_000  # distinct partitions one commit may t
 PARTITION_VALUE_BYTES_MAX = 1024  # one partition's encoded values; they are repeated in every entry
 TRANSACTION_SECONDS_MAX = 43_200  # from a commit's first segment to its end; collectors wait twice that
 
+ENTRY_ORDER_BYTES_MAX = 64 * 1024  # entries of one ordered dictionary, encoded; every commit repeats them
+
 # Filters ----------------------------------------------------------------------------------------------------
 
 CONDITIONS_MAX = 1_000  # in one filter: Arrow walks chains of them recursively; thousands exhaust its stack

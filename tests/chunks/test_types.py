@@ -81,6 +81,8 @@ def test_list_item_names_do_not_count() -> None:
         (pa.dictionary(pa.int32(), pa.string()), ["dictionary", "string"]),
         (pa.dictionary(pa.uint8(), pa.string()), ["dictionary", "string", "uint8"]),
         (pa.dictionary(pa.int64(), pa.string()), ["dictionary", "string", "int64"]),
+        (pa.dictionary(pa.int32(), pa.string(), ordered=True), ["dictionary", "string", "int32", []]),
+        (pa.dictionary(pa.int8(), pa.date32(), ordered=True), ["dictionary", "date32", "int8", []]),
         (pa.run_end_encoded(pa.int32(), pa.int8()), ["run_end_encoded", "int8"]),
         (pa.run_end_encoded(pa.int16(), pa.int8()), ["run_end_encoded", "int8", "int16"]),
         (pa.uuid(), ["extension", "arrow.uuid", b"", ["fixed_size_binary", 16]]),
@@ -96,7 +98,8 @@ def test_codes_never_change(t: pa.DataType, code: Any) -> None:
     "code", ["int7", ["list"], [], 5, None, ["time32", "ns"], ["decimal128", 99, 0], ["decimal7", 1, 0],
              ["dictionary", "string", "int32"], ["dictionary", "string", "string"],
              ["dictionary", "string", "int7"],
-             ["run_end_encoded", "string", "int8"], ["dictionary", "string", "int8", "int8"], ["dictionary"],
+             ["run_end_encoded", "string", "int8"], ["dictionary", "string", "int8", "int8"],
+             ["dictionary", ["list", "int8", True], "int8", []], ["dictionary"],
              [["x"]], ["struct", [["a"]]], ["fixed_size_binary", -1], ["timestamp", "fortnight"], b"int8"]
 )  # fmt: skip
 def test_unknown_codes_are_refused(code: Any) -> None:

@@ -1,8 +1,9 @@
-"""Dictionary columns: index types round-trip, whatever is done to the rows, and never stand in the way."""
+"""Dictionary columns: index types and orders round-trip, whatever is done to the rows, and hinder nobody."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,11 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
+from crdtcat.chunks.entry_order import merged, order_in, take_orders
 from crdtcat.chunks.narrow import combinable, in_pieces, restored
 from crdtcat.chunks.storage_types import from_storage, to_storage
+from crdtcat.chunks.type_codes import encode_type
 from crdtcat.chunks.type_parts import roomy, without_encodings
 from crdtcat.chunks.widen import INDEX_TYPES, index_capacity
-from crdtcat.errors import LimitExceeded
+from crdtcat.errors import LimitExceeded, SchemaMismatch
 from crdtcat.testing.strategies import arrow_arrays
 from tests.bounds import bounded
 
@@ -215,3 +218,121 @@ def test_one_row_with_too_many_values_says_what_it_is() -> None:
     with pytest.raises(LimitExceeded, match=r"column c.*200 distinct values.*int8"):
         restored([stored], pa.list_(NARROW), "c")
     assert len(in_pieces(pa.array([1, 2, 3]), lambda part: part)) == 1
+
+
+# Ordered dictionaries ---------------------------------------------------------------------------------------
+
+SIZES = pd.CategoricalDtype(["low", "middle", "high", "never"], ordered=True)
+
+
+def orders_of(column: pa.ChunkedArray) -> dict[str, list[Any]]:
+    orders: dict[str, list[Any]] = {}
+    take_orders(orders, pa.table({"c": column}))
+    return orders
+
+
+def sizes(values: Sequence[str | None], dtype: pd.CategoricalDtype = SIZES) -> pd.DataFrame:
+    return pd.DataFrame({"c": pd.Categorical(values, dtype=dtype)})
+
+
+@pytest.mark.parametrize("options", [{}, {"inline_bytes": 0, "chunk_rows": 2}], ids=str)
+def test_ordered_categories_come_back_in_their_order(options: dict[str, Any]) -> None:
+    catalog = lake(**options)
+    frame = sizes(["high", None, "low", "high", "middle"])
+    catalog.commit("t", frame)
+    table = catalog.table("t")
+    for _ in range(2):
+        pd.testing.assert_frame_equal(table.scan().to_pandas(), frame)
+        pd.testing.assert_frame_equal(table.scan().to_reader().read_pandas(), frame)
+        assert table.scan().to_polars()["c"].to_list() == ["high", None, "low", "high", "middle"]
+        table.compact()
+    again = Catalog(catalog.url, upkeep=False).table("t")
+    again.head()
+    again.append([{"c": "low"}])  # says nothing of the order
+    again.append(sizes(["never"]))
+    again.update("c = 'middle'", {"c": "never"})
+    table.compact()
+    wanted = pd.Categorical(["high", None, "low", "high", "never", "low", "never"], dtype=SIZES)
+    pd.testing.assert_frame_equal(table.scan().to_pandas(), pd.DataFrame({"c": wanted}))
+    assert (table.scan().to_pandas()["c"] < "high").sum() == 2
+    assert table.scan(filter="c = 'never'").count() == 2
+    table.checkpoint()
+    table.expire(keep_last=1)
+    table = Catalog(catalog.url).table("t")
+    pd.testing.assert_frame_equal(table.scan().to_pandas(), pd.DataFrame({"c": wanted}))
+
+
+def test_orders_are_merged_and_those_that_contradict_each_other_end() -> None:
+    catalog = lake()
+    first = pd.CategoricalDtype(["low", "high"], ordered=True)
+    catalog.commit("t", sizes(["high", "low"], first))
+    Catalog(catalog.url).commit("t", sizes(["middle"], SIZES))
+    assert catalog.table("t").scan().to_pandas()["c"].dtype == SIZES
+    assert catalog.table("t").conflicts() == ()
+    backward = pd.CategoricalDtype(["high", "low"], ordered=True)
+    Catalog(catalog.url).commit("t", sizes(["low"], backward))
+    read = catalog.read("t")
+    assert not read.schema.field("c").type.ordered
+    assert read["c"].to_pylist() == ["high", "low", "middle", "low"]
+    (listed,) = catalog.table("t").conflicts()
+    assert listed.kind == "column"
+    assert listed.loser == catalog.table("t").history()[-1].id
+    with pytest.raises(SchemaMismatch, match="order their entries differently"):
+        catalog.commit("u", [sizes(["low"], first), sizes(["low"], backward)])
+    many = pd.CategoricalDtype([f"{n:010}" for n in range(9000)], ordered=True)
+    with pytest.raises(LimitExceeded, match="make the dictionary unordered"):
+        catalog.commit("v", sizes(["0000000001"], many))
+
+
+def test_ordered_entries_outgrow_their_indices() -> None:
+    catalog = lake()
+    names = [f"n{n:03}" for n in range(300)]
+    catalog.commit("t", sizes(names[:100], pd.CategoricalDtype(names[:100], ordered=True)))
+    Catalog(catalog.url).commit("t", sizes(names[::-1], pd.CategoricalDtype(names, ordered=True)))
+    table = catalog.table("t")
+    assert table.schema.field("c").type.index_type == pa.int16()
+    assert list(table.scan().to_pandas()["c"].cat.categories) == names
+    assert table.read().combine_chunks()["c"].to_pylist() == names[:100] + names[::-1]
+
+
+@given(data=st.data())
+@settings(parent=relaxed, max_examples=bounded(200, 8))
+def test_orders_of_every_kind_of_value_round_trip(data: st.DataObject) -> None:
+    kinds = [
+        kind
+        for kind in VALUES
+        if order_in(encode_type(pa.dictionary(pa.int8(), kind, ordered=True))) is not None
+    ]
+    assert len(kinds) >= 12
+    t = pa.dictionary(
+        data.draw(st.sampled_from(INDEX_TYPES)), data.draw(st.sampled_from(kinds)), ordered=True
+    )
+    rows = data.draw(arrow_arrays(t))
+    catalog = lake()
+    catalog.commit("t", pa.table({"c": rows}))
+    read = catalog.read("t")["c"]
+    assert read.type == t
+    assert same_rows(read, pa.chunked_array([rows]))
+    if len(rows):  # no rows bring no batch, and so say nothing
+        assert orders_of(read) == orders_of(pa.chunked_array([rows]))
+
+
+@given(st.lists(st.sampled_from("abcdefg"), unique=True), st.lists(st.sampled_from("abcdefg"), unique=True))
+def test_merged_orders_hold_both_or_there_is_none(first: list[str], second: list[str]) -> None:
+    both = merged(first, second)
+    common = [entry for entry in first if entry in second]
+    assert (both is None) == (common != [entry for entry in second if entry in first])
+    if both is not None:
+        assert [entry for entry in both if entry in first] == first
+        assert [entry for entry in both if entry in second] == second
+        assert merged(both, first) == merged(both, second) == both
+
+
+def test_parts_of_one_commit_bring_their_orders_together() -> None:
+    catalog = lake()
+    with catalog.create_table(
+        "t", pa.schema([("c", pa.dictionary(pa.int8(), pa.string(), ordered=True))])
+    ).stream() as s:
+        s.write(sizes(["low"], pd.CategoricalDtype(["low", "high"], ordered=True)))
+        s.write(sizes(["middle"]))
+    assert list(catalog.table("t").scan().to_pandas()["c"].cat.categories) == list(SIZES.categories)

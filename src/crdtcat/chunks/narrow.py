@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crdtcat.chunks.entry_order import Entries
 from crdtcat.chunks.storage_types import from_storage, to_storage
 from crdtcat.chunks.type_parts import around, parts
 from crdtcat.chunks.widen import INDEX_TYPES, index_capacity
@@ -24,15 +25,18 @@ Path = tuple[int, ...]
 """Which child of which child; of a dictionary, run or extension the only one is 0."""
 
 
-def restored(arrays: Iterable[pa.Array], logical: pa.DataType, column: str) -> pa.ChunkedArray:
+def restored(
+    arrays: Iterable[pa.Array], logical: pa.DataType, column: str, order: Entries = ()
+) -> pa.ChunkedArray:
     """Storage arrays as their logical type; more arrays than were given where an encoding is too narrow.
 
-    Raises as `from_storage` does; `LimitExceeded` only where a single row has too many different values.
+    `order` as for `from_storage`. Raises as that does; `LimitExceeded` only where a single row has too many
+    different values.
     """
     pieces = [
         piece
         for array in arrays
-        for piece in in_pieces(array, lambda part: from_storage(part, logical, column))
+        for piece in in_pieces(array, lambda part: from_storage(part, logical, column, order))
     ]
     return pa.chunked_array(pieces, logical)
 
@@ -63,9 +67,16 @@ def combinable(table: pa.Table) -> pa.Table:
             continue
         wider = _widened(field.type, _needed(column.chunks))
         if wider != field.type:
-            stored = [to_storage(chunk, field.name) for chunk in column.chunks]
-            table = table.set_column(number, field.with_type(wider), restored(stored, wider, field.name))
+            arrays = [_with_type(chunk, wider, field.name) for chunk in column.chunks]
+            table = table.set_column(number, field.with_type(wider), pa.chunked_array(arrays, wider))
     return table
+
+
+def _with_type(array: pa.Array, wider: pa.DataType, name: str) -> pa.Array:
+    if pa.types.is_dictionary(wider):  # entries and their order stay
+        indices = array.indices.cast(wider.index_type)
+        return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=wider.ordered)
+    return from_storage(to_storage(array, name), wider, name)
 
 
 def _is_narrow(t: pa.DataType) -> bool:

@@ -32,7 +32,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crdtcat.chunks import layout
-from crdtcat.chunks.type_codes import check_depth, list_kind, make_decimal, unsupported
+from crdtcat.chunks.entry_order import Entries, encode_ordered, order_in
+from crdtcat.chunks.type_codes import check_depth, encode_type, list_kind, make_decimal, unsupported
 from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
 
 _DECIMAL_DIGITS_MAX = 76
@@ -215,10 +216,11 @@ def _store_leaf(array: pa.Array, stored: pa.DataType) -> pa.Array:
     return array.cast(stored)
 
 
-def from_storage(array: pa.Array, logical: pa.DataType, column: str = "") -> pa.Array:
+def from_storage(array: pa.Array, logical: pa.DataType, column: str = "", order: Entries = ()) -> pa.Array:
     """The rows of a storage array as their logical type: the exact inverse of `to_storage`.
 
-    Cost: no copy where only the type's label changes; O(rows) otherwise.
+    `order` are the entries of an ordered dictionary, as its type code has them. Cost: no copy where only the
+    type's label changes; O(rows) otherwise.
 
     Raises:
         InvalidArgument: the array is not of `storage_type(logical)`, or holds what `logical` cannot.
@@ -228,6 +230,10 @@ def from_storage(array: pa.Array, logical: pa.DataType, column: str = "") -> pa.
     stored = storage_type(logical, column)
     if array.type != stored:
         raise InvalidArgument(f"column {path}: {logical} is stored as {stored}, not as {array.type}")
+    if pa.types.is_dictionary(logical) and logical.ordered and order_in(encode_type(logical)) is not None:
+        return encode_ordered(
+            array, logical, order, lambda entries: _restore(entries, logical.value_type, path), path
+        )
     return _restore(array, logical, path)
 
 

@@ -8,10 +8,10 @@ Equal types have equal codes. So a code leaves out what Arrow's own equality ign
 map entries), and what cannot be promised about a column that grows by chunks, each with its own layout:
 
 - field metadata (keep it in table properties);
-- whether a dictionary's entries are ordered: `decode_type` gives unordered ones. A column's chunks have a
-  dictionary each, so there is no common order of entries to record.
+- whether a dictionary within another type, or of values that have no order here, is ordered.
 
-The width of indices and run ends is left out where it is 32 bits, which is what codes without one mean.
+The width of indices and run ends is left out where it is 32 bits, which is what codes without one mean. The
+code of an ordered dictionary ends with its entries in their order; as the code of a type alone, with none.
 Struct field names, nullability of every nested field, time zones, extension names with their metadata are
 part of the code. An extension type that is not registered where a file is read becomes its storage type.
 
@@ -98,6 +98,8 @@ def _encode(t: pa.DataType, path: str, depth: int) -> TypeCode:
     if plain is not None:
         return plain
     if pa.types.is_dictionary(t):
+        if t.ordered and depth == 0 and _keeps_order(t.value_type):
+            return ["dictionary", _encode(t.value_type, path, 1), _PLAIN_CODES[t.index_type], []]
         return ["dictionary", _encode(t.value_type, path, depth + 1), *_width(t.index_type)]
     if pa.types.is_run_end_encoded(t):
         return ["run_end_encoded", _encode(t.value_type, path, depth + 1), *_width(t.run_end_type)]
@@ -173,8 +175,7 @@ def _decode(code: Any, depth: int) -> pa.DataType:  # noqa: PLR0911 (one for eac
         name, metadata, storage = arguments
         return _registered(name, metadata, _decode(storage, depth + 1))
     if head in {"dictionary", "run_end_encoded"}:
-        value, *width = arguments
-        return getattr(pa, head)(_decode_width(*width), _decode(value, depth + 1))
+        return _decode_encoded(getattr(pa, head), arguments, depth)
     if head in LISTS or head in {"struct", "map", "fixed_size_list"}:
         return _decode_nested(head, arguments, depth)
     if head == "timestamp":
@@ -189,11 +190,25 @@ def _decode(code: Any, depth: int) -> pa.DataType:  # noqa: PLR0911 (one for eac
     raise KeyError(head)
 
 
-def _decode_width(code: str = "") -> pa.DataType:
-    """The integers that indices or run ends are; pyarrow refuses what cannot be."""
-    if code == "int32":
+def _keeps_order(t: pa.DataType) -> bool:
+    """Whether the order of a dictionary of such values is kept, see `crdtcat.chunks.entry_order`."""
+    if isinstance(t, pa.BaseExtensionType):
+        return False
+    if t in _PLAIN_CODES:
+        return _PLAIN_CODES[t] not in {"null", "float16", "interval"}
+    return bool(pa.types.is_temporal(t) or pa.types.is_fixed_size_binary(t))
+
+
+def _decode_encoded(make: Callable[..., pa.DataType], arguments: list[Any], depth: int) -> pa.DataType:
+    value, *rest = arguments
+    held = _decode(value, depth + 1)
+    ordered = len(rest) == 2 and make is pa.dictionary and depth == 0
+    if ordered and isinstance(rest[1], list | tuple) and _keeps_order(held):
+        return pa.dictionary(PLAIN[rest[0]], held, ordered=True)
+    if rest == ["int32"]:
         raise ValueError("32 bits are left out")
-    return PLAIN[code] if code else pa.int32()
+    (index,) = rest or ["int32"]
+    return make(PLAIN[index], held)
 
 
 def _decode_nested(head: str, arguments: list[Any], depth: int) -> pa.DataType:

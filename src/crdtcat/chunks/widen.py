@@ -20,7 +20,7 @@ join that exists only because of the order of arrival is left out.
 | lists: fixed size, list, list_view, large_list, large_list_view | the later in this row, items joined |
 | struct | fields by name, joined; a field only one has becomes nullable |
 | map | keys joined, values joined |
-| dictionaries | what they hold, joined, behind the later index of int8, uint8, int16, ..., uint64 |
+| dictionaries | what they hold, joined, behind the later index of int8, uint8, ..., uint64; ordered if both |
 | run-end encoded | what they hold, joined, in runs of the wider ends |
 | either of them and something else; extensions that differ | what they hold, joined |
 
@@ -92,7 +92,7 @@ def _encoded(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return None
     if pa.types.is_dictionary(a) and pa.types.is_dictionary(b):
         index = max(a.index_type, b.index_type, key=INDEX_TYPES.index)
-        return pa.dictionary(index, value)
+        return pa.dictionary(index, value, ordered=a.ordered and b.ordered)
     if pa.types.is_run_end_encoded(a) and pa.types.is_run_end_encoded(b):
         return pa.run_end_encoded(max(a.run_end_type, b.run_end_type, key=lambda t: t.bit_width), value)
     return value

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from crdtcat.cached import cached_property
-from crdtcat.chunks.type_codes import decode_type
+from crdtcat.chunks.entry_order import with_order
+from crdtcat.chunks.type_codes import TypeCode, decode_type, encode_type
 from crdtcat.chunks.widen import is_lossless
 from crdtcat.clock import VersionId
 from crdtcat.format.ops import ColumnId, DefinitionId
@@ -32,6 +34,7 @@ class Column:
         instances: the column instances shown under this name.
         definitions: the definitions a new one would replace.
         position: sorts the columns.
+        order: of an ordered dictionary, the entries of all who wrote to it, in order.
     """
 
     name: str
@@ -40,6 +43,12 @@ class Column:
     instances: frozenset[ColumnId]
     definitions: tuple[DefinitionId, ...]
     position: float
+    order: tuple[Any, ...] = ()
+
+    @property
+    def code(self) -> TypeCode:
+        """Its type code, with the order of entries."""
+        return with_order(encode_type(self.type, self.name), self.order)
 
 
 class Columns:

@@ -17,13 +17,14 @@ two people who add a column of the same name at the same time get one column wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.chunks.entry_order import order_of_all, ordered_type
 from crdtcat.chunks.type_codes import decode_type
 from crdtcat.chunks.widen import widen
 from crdtcat.clock import ROOT, VersionId
@@ -154,6 +155,7 @@ class _Resolution:
                 *self._survivors(named),
                 *self._lost_definitions(named, live),
                 *self._misfits(resolved),
+                *self._contradictions(resolved),
                 *renames.conflicts(self._schema_users),
             ]
 
@@ -186,7 +188,8 @@ class _Resolution:
             type = type if wider is None else wider
         nullable = any(self.defined[id].nullable for id in ids)
         position = self.defined[ids[0]].position
-        return Column(name, type, nullable, frozenset(instances), tuple(sorted(ids)), position)
+        type, order = ordered_type(type, (use.field.type for use in self._uses_of(instances)))
+        return Column(name, type, nullable, frozenset(instances), tuple(sorted(ids)), position, order)
 
     def _widenings(self, ids: Sequence[DefinitionId]) -> Iterator[tuple[DefinitionId, pa.DataType | None]]:
         """Each definition but the first, with the type so far widened by it; `None` where it does not fit."""
@@ -210,14 +213,20 @@ class _Resolution:
                 yield Conflict("column", name, _author(ids[0]), _author(id), message)
 
     def _used_column(self, name: str, instances: set[ColumnId]) -> Column:
-        uses = sorted((use for column in instances for use in self.uses[column]), key=lambda use: use[:2])
+        uses = self._uses_of(instances)
         field = uses[0].field
         type, nullable = decode_type(field.type), field.nullable
         for use in uses[1:]:
             wider = widen(type, decode_type(use.field.type))
             type = type if wider is None else wider
             nullable = nullable or use.field.nullable
-        return Column(name, type, nullable, frozenset(instances), (), 0.0)
+        type, order = ordered_type(type, (use.field.type for use in uses))
+        return Column(name, type, nullable, frozenset(instances), (), 0.0, order)
+
+    def _uses_of(self, instances: Iterable[ColumnId]) -> list[Use]:
+        """Uses of some columns, rising by first version."""
+        uses = (use for column in instances for use in self.uses.get(column, ()))
+        return sorted(uses, key=lambda use: use[:2])
 
     def _survivors(self, named: Mapping[str, set[ColumnId]]) -> Iterator[Conflict]:
         dropped_at: dict[ColumnId, int] = {}
@@ -234,6 +243,15 @@ class _Resolution:
                     dropper, writer = self.log.id_at(at), self.log.id_at(unaware)
                     message = f"column {name!r}, dropped by {dropper}, goes on showing what {writer} wrote"
                     yield Conflict("drop", name, writer, dropper, message)
+
+    def _contradictions(self, columns: Columns) -> Iterator[Conflict]:
+        for column in (column for column in columns.all if pa.types.is_dictionary(column.type)):
+            uses = self._uses_of(column.instances)
+            _, at = order_of_all(column.type, (use.field.type for use in uses))
+            if at is not None:
+                id = self.log.id_at(uses[at].version)
+                message = f"column {column.name!r}: {id} orders its entries otherwise; it is unordered now"
+                yield Conflict("column", column.name, None, id, message)
 
     def _misfits(self, columns: Columns) -> Iterator[Conflict]:
         for column in columns.all:

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache
-from crdtcat.chunks.types import encode_type
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.format.kinds import COPY
 from crdtcat.format.ops import Ops
@@ -242,4 +241,4 @@ def _title(taken: Sequence[str], number: int) -> str:
 
 def _field(column: Column) -> StoredField:
     (instance,) = column.instances
-    return StoredField(column.name, instance, encode_type(column.type, column.name), column.nullable)
+    return StoredField(column.name, instance, column.code, column.nullable)

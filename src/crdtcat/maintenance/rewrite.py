@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from crdtcat.chunks.partitions import encode_values, parse_partitioning
 from crdtcat.chunks.read import FooterCache
-from crdtcat.chunks.types import encode_type
 from crdtcat.format.kinds import COPY
 from crdtcat.format.ops import Ops
 from crdtcat.format.row_ops import Copy, RowOps, Stamps
@@ -255,7 +254,7 @@ def _alike(ages: dict[str, Integers]) -> Iterator[tuple[list[str], Integers]]:
 
 def _field(column: Column) -> StoredField:
     (instance,) = column.instances
-    return StoredField(column.name, instance, encode_type(column.type, column.name), column.nullable)
+    return StoredField(column.name, instance, column.code, column.nullable)
 
 
 def _schema(columns: Sequence[Column]) -> pa.Schema:

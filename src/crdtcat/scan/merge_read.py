@@ -206,7 +206,9 @@ class Reading:
             table = pa.table(looked_at) if looked_at else pa.table({"": keys[0]})
             kept = mask(plan.filter, table).combine_chunks()
             stored = {column.name: stored[column.name].filter(kept) for column in plan.columns}
-        arrays = [restored([stored[column.name]], column.type, column.name) for column in plan.columns]
+        arrays = [
+            restored([stored[column.name]], column.type, column.name, column.order) for column in plan.columns
+        ]
         return pa.Table.from_arrays(arrays, schema=plan.schema)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache
-from crdtcat.chunks.types import combinable, from_storage, storage_type
+from crdtcat.chunks.types import combinable, restored, storage_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head, Snapshot
 from crdtcat.scan.execute import Execution
@@ -75,7 +75,7 @@ class Scan:
         A dictionary column with more different values in all than its indices can number has wider ones here.
         """
         tables = list(self.tables())
-        return combinable(pa.concat_tables(tables)) if tables else _no_rows(self.schema)
+        return combinable(pa.concat_tables(tables)) if tables else _no_rows(self.plan)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream of record batches, in bounded memory."""
@@ -146,7 +146,10 @@ class Scan:
             raise InvalidArgument(f"table {self.plan.head.table!r} shows no columns: all were dropped")
 
 
-def _no_rows(schema: pa.Schema) -> pa.Table:
+def _no_rows(plan: Plan) -> pa.Table:
     """A table without rows; by way of storage types, since pyarrow cannot make every type from nothing."""
-    empty = [from_storage(pa.nulls(0, storage_type(item.type)), item.type, item.name) for item in schema]
-    return pa.Table.from_arrays(empty, schema=schema)
+    empty = [
+        restored([pa.nulls(0, storage_type(item.type))], item.type, item.name, item.order)
+        for item in plan.columns
+    ]
+    return pa.Table.from_arrays(empty, schema=plan.schema)

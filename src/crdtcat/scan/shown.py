@@ -14,7 +14,6 @@ import pyarrow as pa
 from crdtcat.chunks.types import (
     cast_lossless,
     decode_type,
-    from_storage,
     is_lossless,
     restored,
     storage_type,
@@ -29,11 +28,14 @@ def shown_column(column: Column, field: StoredField | None, stored: pa.Table) ->
     """A column as users see it, from the stored field that holds it; `None` reads as null."""
     if field is None:
         nulls = pa.nulls(stored.num_rows, storage_type(column.type, column.name))
-        return pa.chunked_array([from_storage(nulls, column.type, column.name)])
+        return restored([nulls], column.type, column.name, column.order)
     arrays, logical = stored.column(field.name).chunks, decode_type(field.type)
     if without_encodings(logical) == without_encodings(column.type):
-        return restored(arrays, column.type, column.name)
-    return cast_lossless(restored(arrays, logical, column.name), column.type)
+        return restored(arrays, column.type, column.name, column.order)
+    found = cast_lossless(restored(arrays, logical, column.name), column.type)
+    if not column.order:
+        return found
+    return restored(map(to_storage, found.chunks), column.type, column.name, column.order)
 
 
 def stored_column(column: Column, field: StoredField | None, stored: pa.Table) -> pa.Array:
@@ -60,7 +62,7 @@ def as_shown(columns: Sequence[Column], stored: pa.Table, schema: pa.Schema) -> 
     for column in columns:
         held = stored.column(column.name)
         if held.type != column.type:
-            held = restored(held.chunks, column.type, column.name)
+            held = restored(held.chunks, column.type, column.name, column.order)
         arrays.append(held)
     return pa.Table.from_arrays(arrays, schema=schema)
 

@@ -11,11 +11,12 @@ the first rows with values give it its type, as they would for a reader of all o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from crdtcat.chunks.entry_order import Entries, with_order
 from crdtcat.chunks.misfits import cast_rows, refusal
 from crdtcat.chunks.type_codes import decode_type, encode_type
 from crdtcat.chunks.widen import is_lossless, widen
@@ -70,6 +71,13 @@ class Fit:
     definitions: tuple[Definition, ...] = ()
     settled: bool = False
     undefined: frozenset[str] = frozenset()
+
+    def ordered(self, orders: Mapping[str, Entries]) -> tuple[StoredField, ...]:
+        """The stored fields, with what rows said of the order of their entries."""
+        return tuple(
+            replace(field, type=with_order(field.type, orders[field.name])) if field.name in orders else field
+            for field in self.fields
+        )
 
     def known(self, author: VersionId) -> dict[str, KnownColumn]:
         """What a handle knows after these rows were published by version `author`."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crdtcat.chunks.entry_order import add_order
 from crdtcat.chunks.inline import decode_inline
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.segment import encode_segment
@@ -156,7 +157,8 @@ def join_parts(staging: Staging, parts: Sequence[Part]) -> Joined:
     puts = (_moved(whole),) if inlined > staging.options.inline_bytes else ()
     if not any(data is not None for data in whole.inline):
         whole.inline = []
-    return Joined({"f": [encode_schema(staging.fit.fields)], **whole.body()}, partitions, puts)
+    fields = staging.fit.ordered(whole.orders)
+    return Joined({"f": [encode_schema(fields)], **whole.body()}, partitions, puts)
 
 
 def _add(whole: Staged, more: Staged) -> None:
@@ -174,6 +176,8 @@ def _add(whole: Staged, more: Staged) -> None:
         known = whole.statistics.setdefault(name, [code, [], [], []])
         for values, added in zip(known[1:], lists, strict=True):
             values.extend(added)
+    for name, entries in more.orders.items():
+        add_order(whole.orders, name, entries)
     if more.time_range is not None:
         known_range = whole.time_range or more.time_range
         whole.time_range = (

@@ -21,6 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from crdtcat.chunks.cutting import cut
+from crdtcat.chunks.entry_order import take_orders
 from crdtcat.chunks.inline import encode_inline
 from crdtcat.chunks.keys import sorted_by_key
 from crdtcat.chunks.partitions import Partitioning, encode_values
@@ -108,6 +109,7 @@ class Stager:
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take in rows. Raises `SchemaMismatch`, `UnsupportedType`, `LimitExceeded`."""
+        take_orders(self.staged.orders, batch)
         table = conform(batch, self.fit.schema)
         self.rows += table.num_rows
         for slab, nbytes in slabs(table, self._stretch_bytes):
@@ -154,7 +156,11 @@ class Stager:
         self.staged.place(self._places)
         self.staged.check_in_time()
         kinds = [self._kind] * len(self.staged.rows) if self._kind != ROWS else None
-        return {"f": [encode_schema(self.fit.fields)], "b": kinds or None, **self.staged.body()}
+        return {
+            "f": [encode_schema(self.fit.ordered(self.staged.orders))],
+            "b": kinds or None,
+            **self.staged.body(),
+        }
 
     def _flush(self) -> None:
         for pieces in self._groups(last=False):

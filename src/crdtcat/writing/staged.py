@@ -37,6 +37,8 @@ class Staged:
     inline: list[bytes | None] = field(default_factory=list)
     statistics: dict[str, list[Any]] = field(default_factory=dict)
     time_range: tuple[int, int] | None = None
+    orders: dict[str, list[Any]] = field(default_factory=dict)
+    """Entries of ordered dictionaries, see `crdtcat.chunks.entry_order`."""
     since_ms: int | None = None
     """When it began to store rows, or to look for rows that are stored."""
 
