@@ -262,6 +262,30 @@ def test_ordered_categories_come_back_in_their_order(options: dict[str, Any]) ->
     pd.testing.assert_frame_equal(table.scan().to_pandas(), pd.DataFrame({"c": wanted}))
 
 
+@pytest.mark.parametrize("key", [[], ["n"]], ids=["rows", "keyed"])
+def test_rows_that_have_no_order_say_nothing_of_it(key: list[str]) -> None:
+    """Python values, plain texts, constants, rows that only pass through: none of them states an order."""
+    schema = pa.schema([("n", pa.int64()), ("c", pa.dictionary(pa.int8(), pa.string(), ordered=True))])
+    table = lake().create_table("t", schema, key=key)
+    table.append([{"n": 1, "c": "high"}, {"n": 2, "c": "low"}])
+    table.append(pa.table({"n": [3, 4], "c": ["middle", "high"]}))
+    table.append(sizes(["high", "low"]).assign(n=[5, 6]))
+    table.append([[{"n": 7, "c": "never"}, {"n": 8, "c": "low"}]])
+    table.update("n = 1", {"c": "never"})
+    table.update("n = 2", {"c": "low"})
+    table.write(pa.table({"n": list(range(2, 10)), "c": ["never", *(["high", "low"] * 3), "middle"]}))
+    table.compact()
+    assert table.conflicts() == ()
+    assert table.scan().to_pandas()["c"].dtype == SIZES
+    table.write(
+        sizes(["first", "low"], pd.CategoricalDtype(["first", *SIZES.categories], ordered=True)).assign(
+            n=[1, 2]
+        )
+    )
+    assert list(table.scan().to_pandas()["c"].cat.categories) == ["first", *SIZES.categories]
+    assert table.conflicts() == ()
+
+
 def test_orders_are_merged_and_those_that_contradict_each_other_end() -> None:
     catalog = lake()
     first = pd.CategoricalDtype(["low", "high"], ordered=True)

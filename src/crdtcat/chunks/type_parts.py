@@ -55,11 +55,12 @@ def without_encodings(t: pa.DataType) -> pa.DataType:
 
 
 def roomy(t: pa.DataType) -> pa.DataType:
-    """`t` with indices and run ends of no fewer than 32 bits: for values nobody has counted yet."""
+    """`t` with indices and run ends of no fewer than 32 bits, dictionaries unordered: for values that nobody
+    has counted yet, or put in an order."""
 
     def wide(part: pa.DataType) -> pa.DataType:
-        if pa.types.is_dictionary(part) and part.index_type.bit_width < 32:
-            return pa.dictionary(pa.int32(), part.value_type, ordered=part.ordered)
+        if pa.types.is_dictionary(part):
+            return pa.dictionary(max(part.index_type, pa.int32(), key=lambda t: t.bit_width), part.value_type)
         if pa.types.is_run_end_encoded(part) and part.run_end_type.bit_width < 32:
             return pa.run_end_encoded(pa.int32(), part.value_type)
         return part

@@ -8,9 +8,11 @@ takes its place. No I/O.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
+from crdtcat.chunks.entry_order import take_orders
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.types import cast_lossless, encode_type, widen
 from crdtcat.errors import InvalidArgument, SchemaMismatch
@@ -44,7 +46,7 @@ def becoming(head: Head, rows: pa.Table, known: Known | None) -> Becoming:
     """
     incoming = rows.schema
     if known is None or not head.columns.all:
-        fitted = fit(incoming, known, evolve=True)
+        fitted = _with_orders(fit(incoming, known, evolve=True), rows)
         return Becoming(fitted, fitted.definitions, ())
     kept: dict[str, Column] = {}
     redefined: list[Definition] = []
@@ -73,9 +75,17 @@ def becoming(head: Head, rows: pa.Table, known: Known | None) -> Becoming:
             ]
     gone = [column for column in head.columns.all if column.name not in kept]
     _check_partitions(head, [*(column.name for column in gone), *(item.name for item in redefined)])
-    fitted = fit(incoming, {name: held[name] for name in incoming.names if name in held}, evolve=True)
+    kept_types = {name: held[name] for name in incoming.names if name in held}
+    fitted = _with_orders(fit(incoming, kept_types, evolve=True), rows)
     drops = tuple(sorted(instance for column in gone for instance in column.instances))
     return Becoming(fitted, (*redefined, *fitted.definitions), drops)
+
+
+def _with_orders(fitted: Fit, rows: pa.Table) -> Fit:
+    """With what the rows say of the order of their entries, wherever they will be stored."""
+    orders: dict[str, list[Any]] = {}
+    take_orders(orders, rows)
+    return replace(fitted, fields=fitted.ordered(orders))
 
 
 def _type_for(column: Column, values: pa.ChunkedArray) -> pa.DataType | None:

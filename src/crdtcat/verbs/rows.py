@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from crdtcat import limits
+from crdtcat.chunks.entry_order import take_orders
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.format.kinds import ROWS
@@ -99,7 +100,9 @@ def overwrite(
         stager.add_all(reader)
         body, scope, doomed = stager.finish(), None, head.live
     else:
-        rows = conform(reader.read_all(), plan.schema)
+        given = reader.read_all()
+        take_orders(stager.staged.orders, given)
+        rows = conform(given, plan.schema)
         selected = partition_scope(session.settings, head, where, rows)
         session.looked(head, Read((), where))
         stager.add(rows)

@@ -109,7 +109,6 @@ class Stager:
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take in rows. Raises `SchemaMismatch`, `UnsupportedType`, `LimitExceeded`."""
-        take_orders(self.staged.orders, batch)
         table = conform(batch, self.fit.schema)
         self.rows += table.num_rows
         for slab, nbytes in slabs(table, self._stretch_bytes):
@@ -119,9 +118,10 @@ class Stager:
                 self._flush()
 
     def add_all(self, batches: Iterable[pa.RecordBatch]) -> Stager:
-        """Take in every batch. An error, of the batches or in them, ends the staging as `abort` does."""
+        """Take in batches as users gave them, orders of entries too. An error ends it as `abort` does."""
         try:
             for batch in batches:
+                take_orders(self.staged.orders, batch)
                 self.add(batch)
         except BaseException:
             self.abort()
