@@ -26,6 +26,7 @@ from crdtcat.errors import (
 )
 from crdtcat.store import Store
 from crdtcat.store.memory import MemoryStore
+from crdtcat.switching import claim_switch, settle_switch
 from crdtcat.table import Table
 from crdtcat.testing.faulty import FaultyStore, from_nth
 from tests.bounds import bounded
@@ -277,6 +278,15 @@ def test_what_was_in_cas_mode_is_not_synced() -> None:
     table, url = merged()
     table.switch_mode("cas")
     table.switch_mode("merge")
+    (refused,) = another(url).sync(lake()[0]).refused.values()
+    assert "switched" in refused
+
+
+def test_what_is_in_cas_mode_by_its_log_alone_is_not_synced() -> None:
+    """Whoever switched it died before the settings said so, or is about to say so."""
+    table, url = merged()
+    settle_switch(table._session)
+    claim_switch(table._session, "cas mode")
     (refused,) = another(url).sync(lake()[0]).refused.values()
     assert "switched" in refused
 

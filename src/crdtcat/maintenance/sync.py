@@ -42,6 +42,7 @@ from crdtcat.store import Store
 
 GROUP_BYTES: Final = 256 * 2**20  # segments copied before the versions that need them are published
 GROUP_VERSIONS: Final = 100_000  # at most, in one bundle
+NUMBERED: Final = "its mode was switched, so its log has numbers that another log would have too"
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def _sessions(
     if settings.mode == "cas":
         raise InvalidArgument("it is in CAS mode, where history is one line: only merge mode can be synced")
     if any(side is not None and side.switched for side in (ours, theirs)):
-        raise InvalidArgument("its mode was switched, so its log has numbers that another log would have too")
+        raise InvalidArgument(NUMBERED)
     if ours is None:
         ours = _created(here, name, settings)
     if theirs is None:
@@ -193,6 +194,8 @@ def _carry(source: Session, target: Session, tell: Tell) -> Transfer:
     """Bring what `target` lacks of `source`, group by group."""
     theirs = source.refresh().state.log
     known = target.refresh().state.log
+    if theirs.number.any() or known.number.any():  # switched just now: the settings do not say so yet
+        raise InvalidArgument(NUMBERED)
     carried = select(theirs, known.find(theirs.ids) < 0)
     if not len(carried):
         return Transfer()
