@@ -51,7 +51,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "crdtcat.clock.version_id": CLOCK,
     "crdtcat.protocol.publish": STEPS,
     "crdtcat.protocol.names": ("tests/protocol/test_names.py",),
-    "crdtcat.protocol.collector": STEPS,
+    "crdtcat.protocol.collector": (*STEPS, "tests/protocol/test_claims.py"),
     "crdtcat.protocol.reader": STEPS,
     "crdtcat.protocol.claimer": ("tests/protocol/test_claims.py",),
     "crdtcat.protocol.committer": ("tests/protocol/test_committer.py", "tests/protocol/test_claims.py"),

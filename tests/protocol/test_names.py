@@ -23,6 +23,7 @@ KINDS = {
         f"{FOLDER}z00000007-{HASH.hex()}-0000000000000042.b",
     ),
     "base": (names.base_name(FOLDER, 9), f"{FOLDER}zz00000009.b"),
+    "boundary": (names.boundary_name(FOLDER, 42), f"{FOLDER}zy{42:016d}"),
     "decision": (names.decision_name(255), "transactions/00000000000000ff.decision"),
     "mark": (names.mark_name(FOLDER), f"{FOLDER}transacted"),
     "hint": (names.hint_name(FOLDER), f"{FOLDER}hint"),
@@ -33,6 +34,7 @@ RECOGNIZED: dict[Callable[[str], bool], set[str]] = {
     names.is_commit: {"version", "claim"},
     names.is_bundle: {"bundle", "bundle of claims", "base"},
     names.is_base: {"base"},
+    names.is_boundary: {"boundary"},
     names.is_decision: {"decision"},
 }
 
@@ -56,6 +58,7 @@ def test_numbers_and_ranks_are_read_back() -> None:
     assert names.decided_transaction(made["decision"]) == 255
     assert names.bundle_rank(made["bundle"]) == 7
     assert (names.bundle_number(made["bundle"]), names.bundle_number(made["bundle of claims"])) == (0, 42)
+    assert names.bundle_number(made["boundary"]) == 42
     assert (names.bundle_number(made["base"]), names.base_number(made["base"]), names.base_number("")) == (
         0,
         9,
