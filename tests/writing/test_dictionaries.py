@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
-from crdtcat.chunks.entry_order import merged, order_in, take_orders
+from crdtcat.chunks.entry_order import merged, order_in, ordered_type, take_orders
 from crdtcat.chunks.narrow import combinable, in_pieces, restored
 from crdtcat.chunks.storage_types import from_storage, to_storage
 from crdtcat.chunks.type_codes import encode_type
 from crdtcat.chunks.type_parts import roomy, without_encodings
 from crdtcat.chunks.widen import INDEX_TYPES, index_capacity
-from crdtcat.errors import LimitExceeded, SchemaMismatch
+from crdtcat.errors import LimitExceeded, SchemaMismatch, UnsupportedFormat
 from crdtcat.testing.strategies import arrow_arrays
 from tests.bounds import bounded
 
@@ -350,6 +350,13 @@ def test_merged_orders_hold_both_or_there_is_none(first: list[str], second: list
         assert [entry for entry in both if entry in first] == first
         assert [entry for entry in both if entry in second] == second
         assert merged(both, first) == merged(both, second) == both
+
+
+@pytest.mark.parametrize("entries", [["a"], [[1]], [1, 1], [None], [2**70], [{}], [1.5]], ids=str)
+def test_entries_that_are_none_are_refused(entries: list[Any]) -> None:
+    t = pa.dictionary(pa.int8(), pa.int64(), ordered=True)
+    with pytest.raises(UnsupportedFormat, match="upgrade"):
+        ordered_type(t, [["dictionary", "int64", "int8", entries]])
 
 
 def test_parts_of_one_commit_bring_their_orders_together() -> None:

@@ -23,7 +23,7 @@ import pyarrow.types as pt
 
 from crdtcat.chunks.type_codes import TypeCode, decode_type, encode_type
 from crdtcat.chunks.widen import INDEX_TYPES, index_capacity
-from crdtcat.errors import LimitExceeded, SchemaMismatch
+from crdtcat.errors import LimitExceeded, SchemaMismatch, UnsupportedFormat
 from crdtcat.limits import ENTRY_ORDER_BYTES_MAX
 
 Entries = Sequence[Any]
@@ -120,17 +120,30 @@ def ordered_type(t: pa.DataType, codes: Iterable[TypeCode]) -> tuple[pa.DataType
 
 def order_of_all(t: pa.DataType, codes: Iterable[TypeCode]) -> tuple[list[Any], int | None]:
     """The entries of those who wrote values of a dictionary type, and the number of the first code whose
-    order contradicts those before it."""
+    order contradicts those before it. Raises `UnsupportedFormat` for entries that are none of the type."""
     order: list[Any] = []
     for at, code in enumerate(codes):
         entries = order_in(code)
         if not entries or decode_type(code).value_type != t.value_type:
             continue
+        _check(entries, t)
         both = merged(order, entries)
         if both is None:
             return order, at
         order = both
     return order, None
+
+
+def _check(entries: Entries, t: pa.DataType) -> None:
+    from crdtcat.chunks.storage_types import storage_type  # noqa: PLC0415 (as in _entries_of)
+
+    plain = _plain(pa.nulls(0, storage_type(t.value_type))).type
+    try:
+        found = pa.array(entries, plain).unique().drop_null().to_pylist()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise UnsupportedFormat(f"{t} has entries that are no such values: upgrade crdtcat") from error
+    if found != list(entries):
+        raise UnsupportedFormat(f"{t} has entries that are null, twice, or no such values: upgrade crdtcat")
 
 
 def encode_ordered(
