@@ -44,7 +44,8 @@ class Options(BaseModel):
         max_clock_skew_seconds: commits are refused when this machine's clock is further from the store's.
         verify: whether every column read is checked against its BLAKE3 hash.
         retries: CAS mode: how often a commit moves past others that were faster before it gives up.
-        base_delay: seconds it waits at most after the first time; twice as long after each further one.
+        base_delay: seconds; the longest pause before it tries again is twice that after the second race that
+            it lost, and doubles with each further one. The first, and young ones, are tried again at once.
         max_delay: the most it waits.
         jitter: whether it waits a random part of that, so that writers do not meet again.
         lease_seconds: CAS mode: how long a commit waits for a transaction that is in its way and not decided,
