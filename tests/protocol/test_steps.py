@@ -324,3 +324,12 @@ def test_a_collector_wants_as_many_answers_as_it_asked_for() -> None:
     assert step.wants == (Get(one[0]),)
     with pytest.raises(ValueError, match="shorter"):
         step.take([])
+
+
+def test_one_boundary_that_is_old_is_enough_and_none_is_not() -> None:
+    collector = Collector(State(FOLDER), (), now_ms=100, grace_ms=50)
+    old, young = Object("zy1", 0, 50), Object("zy2", 0, 51)
+    assert collector._is_bounded([old])
+    assert collector._is_bounded([young, old])
+    assert not collector._is_bounded([young])
+    assert not collector._is_bounded([])
