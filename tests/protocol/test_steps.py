@@ -333,3 +333,27 @@ def test_one_boundary_that_is_old_is_enough_and_none_is_not() -> None:
     assert collector._is_bounded([young, old])
     assert not collector._is_bounded([young])
     assert not collector._is_bounded([])
+
+
+class Based:
+    """A state to which every bundle is a base that has claims up to the fifth, and nothing more to delete."""
+
+    def joined(self, _: Any) -> Based:
+        return self
+
+    def covered(self, *_: Any) -> list[str]:
+        return []
+
+    def contains(self, *_: Any) -> bool:
+        return False
+
+    def boundary(self, _: Any) -> str:
+        return f"{FOLDER}zy{5:016d}"
+
+
+@pytest.mark.parametrize(("listed", "is_put"), [((), True), ((4,), True), ((5,), False), ((4, 6), False)])
+def test_a_base_needs_a_boundary_at_its_number_or_above(listed: tuple[int, ...], *, is_put: bool) -> None:
+    names = [f"{FOLDER}zy{number:016d}" for number in listed] + [f"{FOLDER}zz00000001.b"]
+    step: Any = Collector(Based(), tuple(map(Object, names)), now_ms=0, grace_ms=0)
+    step = step.take([Got(b"base")])
+    assert (step.bounding == f"{FOLDER}zy{5:016d}") == is_put
