@@ -1,8 +1,9 @@
 """SQL over the tables of a catalog, answered by DuckDB.
 
-Which tables a query reads is seen in its text, before it runs. They are pinned together, so that the query
-sees one snapshot of all of them: a transaction is in each or in none. Each is then a view whose rows are read
-when, and as far as, the query wants them (`crdtcat.scan.duckdb_rows`). Nothing is ever written here.
+Which tables a query reads is seen in its text, before it runs (`crdtcat.sql_text`). They are pinned together,
+so that the query sees one snapshot of all of them: a transaction is in each or in none. Each is then a view
+whose rows are read when, and as far as, the query wants them (`crdtcat.scan.duckdb_rows`). A view has a name
+that is used once, so that nothing in the connection changes its meaning. Nothing is ever written here.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from crdtcat.errors import InvalidArgument, InvalidName, NotFound
 from crdtcat.head import Head
 from crdtcat.scan import Scan
-from crdtcat.scan.frames import as_duckdb_view, duckdb_module
+from crdtcat.scan.frames import as_duckdb_view, duckdb_module, require_connection
+from crdtcat.sql_text import table_names, with_views
 from crdtcat.table import Table
 from crdtcat.transaction.pinning import Known, pin
 from crdtcat.verbs.travel import At, head_at
@@ -40,52 +43,46 @@ def query(
         raise InvalidArgument(f"sql() takes a query as text, not {type(text).__name__}")
     if parameters is not None and not isinstance(parameters, list | tuple | Mapping):
         raise InvalidArgument(f"parameters={parameters!r:.60}: pass a list, or a dict by name")
-    if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
-        raise InvalidArgument(f"connection={connection!r:.60}: pass a DuckDB connection")
+    require_connection(duckdb, connection)
     # Without a connection of the caller's, names mean tables of the catalog, and never variables in Python.
     connection = connection or duckdb.connect(config={"python_enable_replacements": "false"})
     with _explained(duckdb, catalog, text):
         _require_one_query(connection, text)
-    named = _named(text)
+    names = table_names(text)
+    named = list(dict.fromkeys(name.name for name in names))
     tables = _found(catalog, named)
-    for name, (table, head) in _pinned(tables, at).items():
-        session = table._session
-        scan = Scan(
-            head,
-            session.store,
-            columns=None,
-            filter=None,
-            verify=session.options.verify,
-            footers=table._footers,
-        )
-        as_duckdb_view(scan, connection, name)
-    with _explained(duckdb, catalog, text, [name for name in named if name not in tables]):
-        return connection.sql(text, params=parameters) if parameters else connection.sql(text)
+    views: dict[str, str] = {}
+    unknown = [name for name in named if name not in tables]
+    with _explained(duckdb, catalog, text, unknown), _dropped_if_wrong(connection, views):
+        for name, (table, head) in _pinned(tables, at).items():
+            session = table._session
+            scan = Scan(
+                head,
+                session.store,
+                columns=None,
+                filter=None,
+                verify=session.options.verify,
+                footers=table._footers,
+            )
+            view = f"_crdtcat_{uuid4().hex}"
+            as_duckdb_view(scan, connection, view)
+            views[name] = view
+        asked = with_views(text, names, views)
+        return connection.sql(asked, params=parameters) if parameters else connection.sql(asked)
 
 
 def _require_one_query(connection: Any, text: str) -> None:
     kinds = [statement.type.name for statement in connection.extract_statements(text)]
+    if kinds == ["MULTI"]:
+        raise InvalidArgument(
+            "sql() answers one query, and a pivot without its values is several: name them, as in "
+            "`pivot t on column in ('a', 'b') using sum(x)`"
+        )
     if len(kinds) != 1 or kinds[0] not in _QUERIES:
         raise InvalidArgument(
             f"sql() answers one query, and this is {', '.join(kinds) or 'nothing'}; tables are changed by "
             "commit(), Table.update() and the other verbs"
         )
-
-
-def _named(text: str) -> list[str]:
-    """Every name that may be a table, as it is written. Those of common table expressions are among them."""
-    import sqlglot  # noqa: PLC0415 (brings in a parser: only for those who write SQL)
-    from sqlglot import exp  # noqa: PLC0415
-    from sqlglot.errors import SqlglotError  # noqa: PLC0415
-
-    try:
-        tree = sqlglot.parse_one(text, read="duckdb")
-    except (SqlglotError, RecursionError) as error:
-        raise InvalidArgument(
-            f"sql(): it cannot be seen which tables this query reads; write it in plainer SQL ({error})"
-        ) from error
-    found = (table for table in tree.find_all(exp.Table) if not table.args.get("db"))
-    return list(dict.fromkeys(table.name for table in found if table.name))
 
 
 def _found(catalog: TendedCatalog, named: Sequence[str]) -> dict[str, Table]:
@@ -124,12 +121,29 @@ def _pinned(tables: Mapping[str, Table], at: At | None) -> dict[str, tuple[Table
 
 
 @contextmanager
+def _dropped_if_wrong(connection: Any, views: Mapping[str, str]) -> Iterator[None]:
+    """Views stay for as long as the connection, since relations read them; not those of a wrong query."""
+    try:
+        yield
+    except BaseException:
+        for view in views.values():
+            connection.unregister(view)
+        raise
+
+
+@contextmanager
 def _explained(duckdb: Any, catalog: TendedCatalog, text: str, unknown: Sequence[str] = ()) -> Iterator[None]:
     """DuckDB's errors as ours: which table is not there, which name wants quotes, what else is wrong."""
     try:
         yield
-    except duckdb.Error as error:
+    except (duckdb.Error, RuntimeError) as error:
         wrong = str(error).strip()
+        # What DuckDB makes of Ctrl-C: the first while it works itself, the second while it calls Python.
+        if wrong == "Query interrupted" or "KeyboardInterrupt" in wrong:
+            raise KeyboardInterrupt from error
+        if not isinstance(error, duckdb.Error):
+            raise
+        wrong = wrong if "_crdtcat_" not in wrong else wrong.partition("\n\nLINE ")[0]  # shows our names
         every = catalog.tables()
         missing = [name for name in unknown if f"name {name} " in wrong or f'"{name}"' in wrong]
         if isinstance(error, duckdb.CatalogException) and missing:

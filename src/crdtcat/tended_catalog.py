@@ -234,8 +234,9 @@ class TendedCatalog:
             query: one query.
             parameters: values for `?`, or for `$name`.
             at: a moment in the past, or what else `at` may be that every table has; now by default.
-            connection: a DuckDB connection to ask in, to join with what it holds. The tables stay in it, as
-                views of this snapshot.
+            connection: a DuckDB connection to ask in, to join with what it holds, none of which is hidden
+                from others. Every call leaves a view of each table in it, under a name of its own, until it
+                is closed; with `connection.cursor()` they are gone when the cursor is.
 
         Raises:
             InvalidArgument: no DuckDB, not a query, or one that is wrong.

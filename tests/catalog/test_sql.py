@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from typing import Any
 
 import duckdb
@@ -173,6 +176,10 @@ def test_wrong_queries(catalog: Catalog) -> None:
         catalog.sql("select ?", 5)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="connection=5"):
         catalog.sql("select 1", connection=5)
+    with pytest.raises(InvalidArgument, match="connection=5"):
+        catalog.table("sales").scan().to_duckdb(5)
+    with pytest.raises(InvalidArgument, match=r"pivot without its values.*in \('a', 'b'\)"):
+        catalog.sql("pivot sales on shop using sum(n)")
     sold = SALES  # noqa: F841 (a variable is no table)
     with pytest.raises(NotFound, match="sold"):
         catalog.sql("select * from sold")
@@ -199,6 +206,86 @@ def test_a_connection_of_ones_own(catalog: Catalog) -> None:
         connection.execute("create table mine as select 'north' as shop, 2 as factor")
         found = catalog.sql("select max(n * factor) from sales join mine using (shop)", connection=connection)
         assert found.fetchall() == [(2 * 998,)]
+
+
+def test_nothing_in_a_connection_changes_its_meaning() -> None:
+    catalog = lake()
+    catalog.commit("debit", [{"n": 1}])
+    catalog.commit("credit", [{"n": 1}])
+    with duckdb.connect() as connection:
+        connection.execute("create table debit as select 100 as n")
+        both = "select (select sum(n) from debit) d, (select sum(n) from credit) c"
+        pair = catalog.sql(both, connection=connection)
+        with catalog.transaction() as tx:
+            tx.append("debit", [{"n": 5}])
+            tx.append("credit", [{"n": 5}])
+        assert catalog.sql("select count(*) from debit", connection=connection).fetchall() == [(2,)]
+        assert pair.fetchall() == [(1, 1)]
+        assert connection.sql("from debit").fetchall() == [(100,)]
+        views = "select count(*) from duckdb_views() where view_name like '%crdtcat%'"
+        before = connection.sql(views).fetchall()
+        assert catalog.sql("with debit as (select 7) from debit", connection=connection).fetchall() == [(7,)]
+        with pytest.raises(InvalidArgument, match="nowhere") as wrong:
+            catalog.sql("select nowhere from debit", connection=connection)
+        assert "_crdtcat_" not in str(wrong.value)
+        with connection.cursor() as cursor:
+            assert catalog.sql("select sum(n) from credit", connection=cursor).fetchall() == [(6,)]
+        assert connection.sql(views).fetchall() == before
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("with a as (select * from b), b as (select 5 as n) from a", [10]),
+        ("with b as (select 5 as n), a as (select * from B) from a", [5]),
+        ("with a as (select n + 1 as n from a) select n from a union all select n from A", [2, 2]),
+        ("with recursive a as (select n from a union all select n + 1 from a where n < 3) from a", [1, 2, 3]),
+        ("with recursive a as (select n from a) from a", [1]),
+        ("with a as (select 7 as n) from (with a as (select n + 1 as n from a) from a)", [8]),
+        ("select a.n from (with a as (select 7) from a), a", [1]),
+        ("select a.n + x.n from a, b as x where exists (with b as (from a) from b where b.n = a.n)", [11]),
+        ("select 'é🙂\n', a.n from /* a */ \"a\" tablesample 100%", [1]),
+        ("table a", [1]),
+        ("from x : a select x.n", [1]),
+        ("from a pivot (sum(n) for n in (1)) as p", [1]),
+        ("pivot a on n in (1) using sum(n)", [1]),
+        ("select s.n from a s(n), 'b' where b.n = 10", [1]),
+    ],
+)
+def test_what_a_name_means_is_what_duckdb_says(query: str, found: list[int]) -> None:
+    catalog = lake()
+    catalog.commit("a", [{"n": 1}])
+    catalog.commit("b", [{"n": 10}])
+    with duckdb.connect() as plain:
+        plain.execute("create table a as select 1 as n; create table b as select 10 as n")
+        expected = plain.sql(query)
+        answer = catalog.sql(query)
+        assert answer.columns == expected.columns
+        assert answer.fetchall() == expected.fetchall()
+    assert [row[-1] for row in answer.fetchall()] == found
+
+
+def test_queries_about_queries(catalog: Catalog, capfd: pytest.CaptureFixture[str]) -> None:
+    for explain in (
+        "explain",
+        "EXPLAIN analyze",
+        "-- why\n/* so */ explain /* all */ analyze",
+        "explain (format json)",
+        "explain (analyze, format json)",
+    ):
+        for query in ("select count(*) from sales", "(select max(n) from sales s)"):
+            assert catalog.sql(f"{explain} {query}").fetchall()
+    assert [row[0] for row in catalog.sql("describe sales").fetchall()] == ["shop", "amount", "n"]
+    assert len(catalog.sql("select * from (summarize sales)").fetchall()) == 3
+    assert capfd.readouterr().err == ""
+
+
+def test_an_interrupt_is_one(catalog: Catalog) -> None:
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        catalog.sql("explain analyze select count(*) from range(100000000000) t(a) where a % 7 = 3")
+    timer.join()
 
 
 def test_damage_is_told_by_name(catalog: Catalog) -> None:

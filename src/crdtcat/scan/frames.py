@@ -46,9 +46,11 @@ def as_polars(table: pa.Table) -> Any:
 def as_duckdb(scan: Scan, connection: Any = None) -> Any:
     """A DuckDB relation over the rows of a scan, which are read when and as far as they are wanted.
 
-    Raises `InvalidArgument`: no duckdb, no columns; `UnsupportedType`: it cannot hold such values.
+    Raises `InvalidArgument`: no duckdb, no connection of it, no columns; `UnsupportedType`: it cannot hold
+    such values.
     """
     duckdb = duckdb_module("to_duckdb")
+    require_connection(duckdb, connection)
     rows = _duckdb_rows(scan)
     with _named("DuckDB", duckdb.NotImplementedException):
         return (connection or duckdb.connect()).from_arrow(rows)
@@ -68,6 +70,12 @@ def duckdb_module(wanted_by: str) -> Any:
     except ImportError as error:
         raise InvalidArgument(f"{wanted_by} needs duckdb: pip install 'crdtcat[sql]'") from error
     return duckdb
+
+
+def require_connection(duckdb: Any, connection: Any) -> None:
+    """Raises `InvalidArgument` for what is neither None nor a connection of DuckDB."""
+    if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
+        raise InvalidArgument(f"connection={connection!r:.60}: pass a DuckDB connection")
 
 
 def _duckdb_rows(scan: Scan) -> Any:
