@@ -198,13 +198,20 @@ def _compacted(table: Table) -> None:
     table.compact()
 
 
+def _alike(table: Table) -> None:
+    """Chunks of equal content, which have one place: overlays, and rows that come again."""
+    table.update("true", {"text": "alike"})
+    for _ in range(2):
+        table.append(rows(0, 500))
+
+
 def _other_columns(table: Table) -> None:
     table.add_column("more", pa.int64())
     table.drop_column("x")
     table.append(pa.table({"n": [50_000], "text": ["z"], "more": [1]}))
 
 
-@pytest.mark.parametrize("change", [None, _changed, _compacted, _other_columns])
+@pytest.mark.parametrize("change", [None, _changed, _compacted, _alike, _other_columns])
 def test_explain_says_exactly_what_will_be_fetched(
     place: Place, change: Callable[[Table], None] | None
 ) -> None:

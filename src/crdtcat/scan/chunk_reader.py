@@ -23,6 +23,8 @@ from crdtcat.errors import Corrupt
 from crdtcat.scan.plan import Plan
 from crdtcat.store import Store
 
+Place = tuple[int, int]
+"""A segment and a row group."""
 KEPT_BYTES: Final = 64 * 2**20  # Arrow content of chunks kept for the next entry they lie over
 
 
@@ -39,7 +41,7 @@ class ChunkReader:
     def __init__(self, plan: Plan, store: Store, footers: FooterCache, *, verify: Verify) -> None:
         self._plan, self._store, self._footers, self._verify = plan, store, footers, verify
         self._lock = Lock()
-        self._kept: OrderedDict[tuple[int, tuple[str, ...]], Future[pa.Table]] = OrderedDict()
+        self._kept: OrderedDict[tuple[Place | int, tuple[str, ...]], Future[pa.Table]] = OrderedDict()
         self._kept_bytes = 0
 
     def read(
@@ -95,8 +97,9 @@ class ChunkReader:
         return {name: place.content for name, place in zip(footer.names, footer.places[group], strict=True)}
 
     def kept(self, chunk: int, names: Sequence[str]) -> pa.Table:
-        """As `one`, for chunks that will be asked for again."""
-        key = (chunk, tuple(names))
+        """As `one`, for chunks that will be asked for again, or others of the same content."""
+        places = self._plan.places(chunk)
+        key = (places[0] if places else chunk, tuple(names))
         with self._lock:
             found = self._kept.get(key)
             mine = found is None

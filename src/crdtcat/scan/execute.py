@@ -34,8 +34,9 @@ SMALL_BYTES: Final = 16 * 2**10  # Arrow content of a chunk whose decoding is mo
 THREADS: Final = min(8, (os.cpu_count() or 1) + 2)  # a few more than cores: some wait for the store
 
 
-Wanted = tuple[int, tuple[str, ...]]
-"""A chunk, and the stored columns that are read of it."""
+Wanted = tuple[int | None, int, tuple[str, ...]]
+"""The number of a read, a chunk, and the stored columns read of it. What lies over others is read once,
+and has no number."""
 
 
 class Execution:
@@ -96,19 +97,19 @@ class Execution:
 
     def wanted(self) -> Iterator[Wanted]:
         """Every chunk that `tables` reads, and the stored columns it reads of it. No request."""
-        for unit in units(self._plan):
-            yield from self.wanted_of(unit)
+        for number, unit in enumerate(units(self._plan)):
+            yield from self.wanted_of(unit, number)
 
-    def wanted_of(self, unit: Unit) -> Iterator[Wanted]:
+    def wanted_of(self, unit: Unit, number: int) -> Iterator[Wanted]:
         """What `read` reads for a unit. Chunks that lie over several entries come up with each of them."""
         columns = self._plan.needed
         for chunk in unit.chunks:
             if unit.strips is None:
-                yield chunk, _names(unit.sources)
+                yield number, chunk, _names(unit.sources)
                 continue
-            yield chunk, self._changed.names(chunk, columns)
+            yield number, chunk, self._changed.names(chunk, columns)
             for source, age in self._changed.sources(chunk):
-                yield source, self._changed.names_over(source, age, columns)
+                yield None, source, self._changed.names_over(source, age, columns)
 
     def read(self, unit: Unit) -> list[pa.Table]:
         """The rows of one unit, filtered, a table per chunk; one for all where their rows alternate, or where

@@ -55,11 +55,13 @@ def fetches(plan: Plan, wanted: Iterable[Wanted], store: Store, footers: FooterC
     Raises `Corrupt` where a segment is missing or its footer is damaged, as reading it would.
     """
     places, in_memory = _placed(plan, wanted)
-    refs = [plan.segment(segment) for segment in places]
+    segments = {segment: plan.segment(segment) for segment, _ in places}
+    refs = list(segments.values())
     missing = [ref for ref in refs if footers.get(ref) is None]
     with ThreadPool(max(1, min(THREADS, len(missing))), thread_name_prefix="crdtcat-scan") as pool:
-        found = list(pool.map(lambda ref: read_footer(store, ref, footers), refs))
-    total = sum(_bytes_of(footer, groups) for footer, groups in zip(found, places.values(), strict=True))
+        read = pool.map(lambda ref: read_footer(store, ref, footers), refs)
+        footer_of = dict(zip(segments, read, strict=True))
+    total = sum(_bytes_of(footer_of[segment], groups) for (segment, _), groups in places.items())
     chunks = sum(len(groups) for groups in places.values())
     lengths = sum(ref.footer_length for ref in missing)
     return Fetches(chunks, in_memory, len(refs), total, len(missing), lengths)
@@ -104,21 +106,22 @@ def explained(plan: Plan, fetches: object) -> str:
     return "\n".join(lines)
 
 
-_Places = dict[int, dict[int, dict[str, None]]]
-"""Per segment, per row group, the columns."""
+_Places = dict[tuple[int, int | None], dict[int, dict[str, None]]]
+"""Per segment and read, per row group, the columns. Chunks of equal content may have one place."""
 
 
 def _placed(plan: Plan, wanted: Iterable[Wanted]) -> tuple[_Places, int]:
     """Where what is wanted lies, and how many chunks lie in version files."""
     places: _Places = {}
     in_memory = set()
-    for chunk, names in wanted:
+    for number, chunk, names in wanted:
         where = plan.places(chunk)
         if not where:
             in_memory.add(chunk)
         elif names:
             segment, group = where[0]
-            places.setdefault(segment, {}).setdefault(group, {}).update(dict.fromkeys(names))
+            read = places.setdefault((segment, number), {})
+            read.setdefault(group, {}).update(dict.fromkeys(names))
     return places, len(in_memory)
 
 

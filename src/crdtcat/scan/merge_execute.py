@@ -92,8 +92,10 @@ class MergedExecution:
 
     def wanted(self) -> Iterator[Wanted]:
         """Every chunk that `tables` reads, and the stored columns it reads of it. No request."""
-        for task in (task for tasks in self._tasks() for task in tasks):
-            yield from self._execution.wanted_of(task) if isinstance(task, Unit) else (task,)
+        for number, task in enumerate(task for tasks in self._tasks() for task in tasks):
+            yield from (
+                self._execution.wanted_of(task, number) if isinstance(task, Unit) else ((number, *task),)
+            )
 
     def read(self, task: Task) -> list[pa.Table]:
         """Carry out one read."""

@@ -50,6 +50,7 @@ class StreamWriter:
         self._stager: Stager | None = None
         self._plan: Fit | None = None
         self._open, self._process = True, os.getpid()
+        self._broken = False
         self.version: Version | None = None
 
     @property
@@ -62,7 +63,7 @@ class StreamWriter:
 
         The first batch decides the columns; later ones may have them in any order, and lack those that may
         be null. Raises `InvalidArgument` once closed, and everything `append` raises about rows; an error in
-        the middle of a batch aborts the stream.
+        the middle of a batch aborts the stream, and a `with` block that goes on after it raises at its end.
         """
         self._check_open()
         if self._process != os.getpid():
@@ -78,6 +79,7 @@ class StreamWriter:
         try:
             self._stager.add_all(incoming.batches(reader))
         except BaseException:
+            self._broken = True
             self.abort()  # some of these rows were taken and some not: they must not be committed by mistake
             raise
 
@@ -133,6 +135,11 @@ class StreamWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._broken and kind is None:
+            raise InvalidArgument(
+                "a write to this stream failed halfway, which aborted it: nothing of it is visible. Let the "
+                "error pass, or write everything again to another stream"
+            )
         if not self._open:
             return
         if kind is not None or self._stager is None:
