@@ -52,7 +52,12 @@ def test_a_query_that_was_cut_off_goes_on_under_its_name(spark: Any, tmp_path: P
     with pytest.raises(PySparkException, match="failed"):
         df.write.format("crdtcat_always").options(**options).mode("append").save()
     half = Catalog(tmp_path).read("t").num_rows
-    assert 10 <= half < 40  # tasks that were done by themselves are there
+    assert half in (
+        10,
+        20,
+        30,
+        40,
+    )  # whole tasks, as many as came to their commit before one had failed too often
     df.write.format("crdtcat").options(**options).mode("append").save()
     assert values(Catalog(tmp_path).read("t")) == values(df)
 
