@@ -42,6 +42,7 @@ def _do(table: Table, verb: str, number: int) -> None:
         case "overwrite":
             table.overwrite([{"n": number, "x": number}])
         case "column":
+            table.head()  # who does not know of a column and adds it again is refused, in CAS mode
             table.append([{"n": number, "x": 0, f"c{number % 3}": number}], evolve=True)
         case "restore":
             history = table.history()
