@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from crdtcat.errors import InvalidArgument, InvalidName, NotFound
 from crdtcat.head import Head
+from crdtcat.interrupts import stopped_by
 from crdtcat.scan import Scan
 from crdtcat.scan.frames import as_duckdb_view, duckdb_module, require_connection
 from crdtcat.sql_text import table_names, with_views
@@ -47,7 +48,7 @@ def query(
     # Without a connection of the caller's, names mean tables of the catalog, and never variables in Python.
     connection = connection or duckdb.connect(config={"python_enable_replacements": "false"})
     with _explained(duckdb, catalog, text):
-        _require_one_query(connection, text)
+        kind = _kind_of_query(connection, text)
     names = table_names(text)
     named = list(dict.fromkeys(name.name for name in names))
     tables = _found(catalog, named)
@@ -68,11 +69,16 @@ def query(
             as_duckdb_view(scan, connection, view)
             views[name] = view
         asked = with_views(text, names, views)
-        return connection.sql(asked, params=parameters) if parameters else connection.sql(asked)
+
+        def answer() -> Any:
+            return connection.sql(asked, params=parameters) if parameters else connection.sql(asked)
+
+        # An explanation may run its query, and DuckDB at work hears an interrupt by chance.
+        return stopped_by(answer, connection.interrupt) if kind == "EXPLAIN" else answer()
 
 
-def _require_one_query(connection: Any, text: str) -> None:
-    kinds = [statement.type.name for statement in connection.extract_statements(text)]
+def _kind_of_query(connection: Any, text: str) -> str:
+    kinds: list[str] = [statement.type.name for statement in connection.extract_statements(text)]
     if kinds == ["MULTI"]:
         raise InvalidArgument(
             "sql() answers one query, and a pivot without its values is several: name them, as in "
@@ -83,6 +89,7 @@ def _require_one_query(connection: Any, text: str) -> None:
             f"sql() answers one query, and this is {', '.join(kinds) or 'nothing'}; tables are changed by "
             "commit(), Table.update() and the other verbs"
         )
+    return kinds[0]
 
 
 def _found(catalog: TendedCatalog, named: Sequence[str]) -> dict[str, Table]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import subprocess
 import sys
-import threading
+import time
+from subprocess import PIPE
 from typing import Any
 
 import duckdb
@@ -280,12 +281,29 @@ def test_queries_about_queries(catalog: Catalog, capfd: pytest.CaptureFixture[st
     assert capfd.readouterr().err == ""
 
 
-def test_an_interrupt_is_one(catalog: Catalog) -> None:
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        catalog.sql("explain analyze select count(*) from range(100000000000) t(a) where a % 7 = 3")
-    timer.join()
+LONG = """
+import signal, sys
+from crdtcat import Catalog
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may not listen to it
+catalog = Catalog("memory://lake")
+catalog.commit("t", [{"a": n} for n in range(1000)])
+print("begun", flush=True)
+catalog.sql("explain analyze select count(*) from " + sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    "rows", ["range(100000000000) where range % 7 = 3", "t, t, t, t, t where random() < 0"]
+)
+@pytest.mark.parametrize("after", [0, 0.05, 0.5])
+def test_an_interrupt_is_one(rows: str, after: float) -> None:
+    with subprocess.Popen([sys.executable, "-c", LONG, rows], stdout=PIPE, stderr=PIPE, text=True) as asking:
+        assert asking.stdout is not None
+        assert asking.stdout.readline() == "begun\n"
+        time.sleep(after)
+        asking.send_signal(signal.SIGINT)
+        _, wrong = asking.communicate()
+    assert (asking.returncode, wrong.splitlines()[-1]) == (-signal.SIGINT, "KeyboardInterrupt")
 
 
 def test_damage_is_told_by_name(catalog: Catalog) -> None:

@@ -9,12 +9,9 @@ number is used twice. With a horizon above the newest claim it fails within a fe
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
-from unittest import mock
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,16 +22,10 @@ from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, Store
 from crdtcat.store.requests import Kind
 from crdtcat.table import Table
 from crdtcat.testing.invariants import check_claims
-from crdtcat.testing.simulated_store import (
-    Crash,
-    Objects,
-    SimulatedStore,
-    Trouble,
-    VirtualClock,
-    virtual_time,
-)
+from crdtcat.testing.simulated_store import Crash, Objects, SimulatedStore, Trouble, VirtualClock
 from crdtcat.testing.simulator import Broken
 from tests.bounds import bounded
+from tests.simulation.all_time import all_time
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
 COUNTER: Final = -1
@@ -49,26 +40,6 @@ VERBS: Final = {
 TROUBLES: Final[dict[Trouble | None, float]] = {
     None: 1.0, "error": 0.005, "lost answer": 0.01, "transient": 0.01, "crash": 0.005, "crash after": 0.01
 }  # fmt: skip
-
-
-@contextmanager
-def all_time(clock: VirtualClock, chance: random.Random) -> Iterator[None]:
-    """Virtual time, also for those who count seconds and those who sleep."""
-
-    def now(_: int = 0) -> float:
-        return clock.now_ms / 1000
-
-    def slept(seconds: float) -> None:
-        clock.now_ms += int(seconds * 1000) + 1
-
-    with (
-        virtual_time(clock, chance),
-        mock.patch.object(time, "clock_gettime", now),
-        mock.patch.object(time, "monotonic", now),
-        mock.patch.object(time, "sleep", slept),
-        mock.patch.object(random, "uniform", chance.uniform),
-    ):
-        yield
 
 
 class Process:

@@ -46,18 +46,13 @@ def test_a_job_that_fails_leaves_nothing_visible(spark: Any, tmp_path: Path) -> 
 
 
 def test_a_query_that_was_cut_off_goes_on_under_its_name(spark: Any, tmp_path: Path) -> None:
-    spark.dataSource.register(FAILING["always"])
+    spark.dataSource.register(FAILING["half"])
     options = {"catalog": str(tmp_path), "table": "t", "commit": "task", "query": "load-7"}
     df = spark.range(0, 40, 1, 4)
     with pytest.raises(PySparkException, match="failed"):
-        df.write.format("crdtcat_always").options(**options).mode("append").save()
+        df.write.format("crdtcat_half").options(**options).mode("append").save()
     half = Catalog(tmp_path).read("t").num_rows
-    assert half in (
-        10,
-        20,
-        30,
-        40,
-    )  # whole tasks, as many as came to their commit before one had failed too often
+    assert 10 <= half < 40  # tasks that were done by themselves are there
     df.write.format("crdtcat").options(**options).mode("append").save()
     assert values(Catalog(tmp_path).read("t")) == values(df)
 
