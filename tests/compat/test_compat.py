@@ -17,7 +17,7 @@ from tests.compat.write import DATA, OPTIONS, event, expected
 RELEASES = sorted(path.name for path in DATA.iterdir() if path.is_dir() and "-" not in path.name)
 EVERYTHING = sorted(path.name for path in DATA.iterdir() if path.is_dir())
 KINDS = {
-    "whole commits": (".v", ".b", ".parquet", "settings.json", "crdtcat.json", "early.json"),
+    "": (".v", ".b", ".parquet", "settings.json", "crdtcat.json", "early.json"),
     "changes": (
         ".v",
         ".b",
@@ -30,6 +30,7 @@ KINDS = {
         "dropped",
         "open.json",
     ),
+    "types": (".v", ".b", ".parquet", "settings.json"),
 }
 
 
@@ -41,7 +42,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_the_first_release_is_kept() -> None:
-    assert {"0.1.0", "0.1.0-changes"} <= set(EVERYTHING)
+    assert {"0.1.0", "0.1.0-changes", "0.1.0-types"} <= set(EVERYTHING)
 
 
 @pytest.mark.parametrize("kept", EVERYTHING, indirect=True)
@@ -52,8 +53,7 @@ def test_everything_reads_as_it_did(kept: Path) -> None:
 @pytest.mark.parametrize("kept", EVERYTHING, indirect=True)
 def test_every_kind_of_file_is_there(kept: Path, request: pytest.FixtureRequest) -> None:
     names = [path.name for path in (kept / "catalog").rglob("*") if path.is_file()]
-    changes = request.node.callspec.params["kept"].endswith("-changes")
-    for suffix in KINDS["changes" if changes else "whole commits"]:
+    for suffix in KINDS[request.node.callspec.params["kept"].partition("-")[2]]:
         assert any(name.endswith(suffix) for name in names), suffix
 
 

@@ -2,8 +2,9 @@
 
 Run once for each release, before it is published; never again for one that was. It makes
 `tests/compat/data/<version>/catalog/` with files of every kind that whole commits leave, the same in
-`<version>-changes/` for changes of rows, keys, branches, expiry, claims and transactions, and in each an
-`expected.json` with what must be read from them. A folder that is there already is never touched.
+`<version>-changes/` for changes of rows, keys, branches, expiry, claims and transactions, in
+`<version>-types/` for columns of every type, and in each an `expected.json` with what must be read from them.
+A folder that is there already is never touched.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from crdtcat import Catalog, __version__
+from crdtcat import Catalog, Table, __version__
 from tests.compat.changes import write_changes
+from tests.compat.every_type import write_types
 
 DATA = Path(__file__).parent / "data"
 OPTIONS: dict[str, Any] = {"upkeep": False, "grace_seconds": 0}
@@ -143,10 +145,21 @@ def _table(catalog: Catalog, name: str) -> dict[str, Any]:
         found["branches"] = {
             branch: _plain(catalog.table(name, branch).read().to_pylist()) for branch in branches
         }
+    if orders := {field.name: _order(table, field.name) for field in table.schema if _is_ordered(field.type)}:
+        found["orders"] = orders
     if found["history"]:
         head = table.head()
         found |= {"snapshot": str(head.snapshot), "root_hash": head.root_hash, "void": len(head.void)}
     return found
+
+
+def _is_ordered(t: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(t) and t.ordered)
+
+
+def _order(table: Table, column: str) -> Any:
+    """The entries of an ordered dictionary."""
+    return _plain(table.read(columns=[column]).column(column).combine_chunks().dictionary.to_pylist())
 
 
 def _plain(value: Any) -> Any:
@@ -155,8 +168,8 @@ def _plain(value: Any) -> Any:
 
 
 def main() -> None:
-    for name, make in ((__version__, write), (f"{__version__}-changes", write_changes)):
-        folder = DATA / name
+    for suffix, make in (("", write), ("-changes", write_changes), ("-types", write_types)):
+        folder = DATA / f"{__version__}{suffix}"
         if not folder.exists():  # what a release wrote is never written again
             _keep(folder, make)
 
