@@ -76,7 +76,7 @@ def test_errors_and_results_pass_through() -> None:
 
     with pytest.raises(StoreUnavailable, match="as told"):
         carried_through(fail)
-    assert carried_through(lambda: threading.current_thread().name) == "crdtcat-commit"
+    assert carried_through(lambda: threading.current_thread().name) == "crdtcat-uninterrupted"
     answers: list[str] = []
     other = threading.Thread(
         target=lambda: answers.append(carried_through(lambda: threading.current_thread().name)), name="mine"
