@@ -112,6 +112,19 @@ def test_pandas_keeps_a_named_index_only() -> None:
         reader(pd.DataFrame([[1]]))
 
 
+def test_sparse_columns_of_pandas_are_taken_in_full() -> None:
+    counts, shares = pd.arrays.SparseArray([0, 7, 0]), pd.arrays.SparseArray([np.nan, 0.5, np.nan])
+    frame = pd.DataFrame({"dense": [1, 2, 3], "count": counts, "share": shares})
+    rows = {"dense": [1, 2, 3], "count": [0, 7, 0], "share": [None, 0.5, None]}
+    columns = {"dense": [1, 2, 3], "count": counts, "share": frame["share"]}
+    for data in (frame, [frame], columns):
+        table = reader(data).read_all()
+        assert table.to_pydict() == rows
+        assert table.schema.types == [pa.int64(), pa.int64(), pa.float64()]
+    indexed = pd.DataFrame({"a": [1, 2, 3]}, index=pd.Index(counts, name="count"))
+    assert reader(indexed).read_all().to_pydict() == {"a": [1, 2, 3], "count": [0, 7, 0]}
+
+
 def test_rows_with_missing_keys() -> None:
     table = reader([{"a": 1}, {"b": 2}, {}]).read_all()
     assert table.to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": 2}, {"a": None, "b": None}]

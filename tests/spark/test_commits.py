@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 
 from crdtcat import Catalog
 from crdtcat.spark import load, save
+from tests.faults.lines import Lines
 from tests.spark.rows import FAILING, values
 
 
@@ -111,3 +112,28 @@ def test_handles_and_plans_pickle_without_showing_secrets(tmp_path: Path) -> Non
     copy = pickle.loads(pickle.dumps(plan))
     assert copy.query == plan.query
     assert "hush" not in repr(plan) + repr(copy) + repr(plan.staging)
+
+
+def test_an_interrupted_driver_leaves_no_empty_table(tmp_path: Path) -> None:
+    from pyspark.sql.types import StructType  # noqa: PLC0415
+
+    from crdtcat.spark.writing import plan_write  # noqa: PLC0415
+
+    lake = Catalog(tmp_path, upkeep=False)
+    rows = pa.table({"id": [1, 2, 3]})
+
+    def finishing(name: str) -> Callable[[], object]:
+        plan = plan_write(lake, name, StructType().add("id", "long"))
+        report = plan.run(iter(rows.to_batches()), 0)
+        return lambda: plan.finish([report])
+
+    counter = Lines()
+    counter.run(finishing("counted"))
+    seen = set()
+    for point in range(1, counter.seen + 1):
+        interrupted = Lines(point).run(finishing(f"t{point}"))
+        there = f"t{point}" in lake
+        assert not there or lake.read(f"t{point}") == rows, point
+        assert interrupted or there
+        seen.add(there)
+    assert seen == {True, False}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from crdtcat import names
@@ -11,7 +12,7 @@ from crdtcat.errors import InvalidArgument, UnsupportedType
 
 
 def pandas_reader(data: Any) -> pa.RecordBatchReader:
-    """A stream of a pandas DataFrame's rows, with its index where that has a name.
+    """A stream of a pandas DataFrame's rows, sparse columns in full, with its index where that has a name.
 
     Raises `InvalidArgument`, `InvalidName`.
     """
@@ -21,8 +22,17 @@ def pandas_reader(data: Any) -> pa.RecordBatchReader:
     odd = [name for name in data.columns if not isinstance(name, str)]
     if odd:
         raise InvalidArgument(f"pandas column name {odd[0]!r} is not a text: rename the columns first")
+    full = {name: np.asarray(data[name]) for name, kind in data.dtypes.items() if is_sparse(kind)}
+    data = data.assign(**full) if full else data
+    if is_sparse(data.index.dtype):
+        data = data.set_index(data.index.astype(data.index.dtype.subtype))
     named = any(name is not None for name in data.index.names)
     return pa.Table.from_pandas(data, preserve_index=named).to_reader()
+
+
+def is_sparse(kind: Any) -> bool:
+    """Whether this is the type of a pandas array that leaves out one value; Arrow has no such arrays."""
+    return type(kind).__name__ == "SparseDtype"
 
 
 def polars_data(data: Any) -> Any:

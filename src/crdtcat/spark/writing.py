@@ -20,6 +20,7 @@ import pyarrow as pa
 from crdtcat import Catalog, Version
 from crdtcat.errors import AlreadyExists, InvalidArgument, NotFound
 from crdtcat.incarnations import MAIN
+from crdtcat.interrupts import carried_through
 from crdtcat.maintenance import checkpoint, upkeep
 from crdtcat.session import Session
 from crdtcat.spark.types import table_schema
@@ -82,21 +83,28 @@ class WritePlan:
         return Report(partition, part.rows, version=version)
 
     def finish(self, reports: Sequence[Report | None], *, tidy: bool = True) -> tuple[Version, ...]:
-        """What the driver does once every task is done: publish what was staged, tidy the log."""
+        """What the driver does once every task is done: publish what was staged, tidy the log.
+
+        Ctrl-C leaves a table that was to be made either not there, or with the rows in it.
+        """
         found = sorted((report for report in reports if report is not None), key=lambda item: item.partition)
         if self.by_task:
             versions = tuple(report.version for report in found if report.version is not None)
             table = self.catalog.table(self.table, self.branch)
         else:
-            table = self._target()
             parts = [report.part for report in found if report.part is not None]
-            if self.staging.replaces is None and not any(part.rows for part in parts):
-                return ()  # an append of nothing; the table is there
-            session = table._session
-            versions = (commit_parts(session, self.staging, parts, metadata=self.metadata, key=self.query),)
+            table, versions = carried_through(lambda: self._published(parts))
         if tidy and versions:
             tend(table._session, versions)
         return versions
+
+    def _published(self, parts: Sequence[Part]) -> tuple[Table, tuple[Version, ...]]:
+        """The table, made if need be, and a version of what was staged, if that is not nothing."""
+        table = self._target()
+        if self.staging.replaces is None and not any(part.rows for part in parts):
+            return table, ()
+        session = table._session
+        return table, (commit_parts(session, self.staging, parts, metadata=self.metadata, key=self.query),)
 
     def _target(self) -> Table:
         if not self.create:
