@@ -14,6 +14,7 @@ the highest number; it sorts between bundles and bases.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from crdtcat.clock import VersionId
@@ -26,6 +27,8 @@ _BASE = re.compile(r"zz([0-9]{8})\.b")
 _BASE_RANKS = 10**8
 _BOUNDARY = re.compile(r"zy([0-9]{16})")
 _VERSION = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{8}-[0-9a-f]{32}\.v")
+_SORTS = (("version", _VERSION), ("claim", _CLAIM), ("bundle", _BUNDLE), ("base", _BASE))
+_NAMES_KEPT = 1 << 14
 
 
 def version_name(folder: str, id: VersionId) -> str:
@@ -90,14 +93,21 @@ def last(name: str) -> str:
     return name.rsplit("/", 1)[-1]
 
 
+@lru_cache(_NAMES_KEPT)
+def _sort(name: str) -> str:
+    """Which sort of file a name in a log is of. Every pass over a log asks it of all names, often."""
+    bare = last(name)
+    return next((sort for sort, pattern in _SORTS if pattern.fullmatch(bare)), "")
+
+
 def is_version(name: str) -> bool:
     """Whether a name is a version file's; other names in a log folder are nobody's and are passed over."""
-    return _VERSION.fullmatch(last(name)) is not None
+    return _sort(name) == "version"
 
 
 def is_claim(name: str) -> bool:
     """Whether a name is a claim's."""
-    return _CLAIM.fullmatch(last(name)) is not None
+    return _sort(name) == "claim"
 
 
 def claim_number(name: str) -> int:
@@ -107,17 +117,17 @@ def claim_number(name: str) -> int:
 
 def is_commit(name: str) -> bool:
     """Whether a name is of a file that holds one commit: a version or a claim."""
-    return is_version(name) or is_claim(name)
+    return _sort(name) in ("version", "claim")
 
 
 def is_bundle(name: str) -> bool:
     """Whether a name is a bundle file's; a base is a bundle."""
-    return _BUNDLE.fullmatch(last(name)) is not None or is_base(name)
+    return _sort(name) in ("bundle", "base")
 
 
 def is_base(name: str) -> bool:
     """Whether a name is a base's."""
-    return _BASE.fullmatch(last(name)) is not None
+    return _sort(name) == "base"
 
 
 def base_number(name: str) -> int:
