@@ -100,6 +100,18 @@ def test_the_names_scripts_rely_on() -> None:
     assert all(hasattr(crdtcat.Scan, name) for name in outputs.split())
 
 
+def test_errors_that_programs_catch_first_are_at_hand() -> None:
+    for name in (
+        "CrdtcatError",
+        "CommitConflict",
+        "CommitUnknown",
+        "NotFound",
+        "AlreadyExists",
+        "SchemaMismatch",
+    ):
+        assert getattr(crdtcat, name) is getattr(errors, name)
+
+
 def test_every_error_has_a_code_of_its_own() -> None:
     kinds = [getattr(errors, name) for name in errors.__all__]
     assert all(issubclass(kind, errors.CrdtcatError) for kind in kinds)

@@ -7,11 +7,20 @@
     cat.read("events")
 
 Every commit is one uniquely named, immutable file; every reader that has merged the same files holds the
-same table. See `Catalog` and `Table`, and `crdtcat.errors` for everything that can go wrong.
+same table. See `Catalog` and `Table`, and `crdtcat.errors` for everything that can go wrong; the errors that
+programs catch first are here, too.
 """
 
 from crdtcat.catalog import Catalog
 from crdtcat.clock import VersionId
+from crdtcat.errors import (
+    AlreadyExists,
+    CommitConflict,
+    CommitUnknown,
+    CrdtcatError,
+    NotFound,
+    SchemaMismatch,
+)
 from crdtcat.head import Chunk, Conflict, Diff, Head, Snapshot, Version, check_proof, check_rows
 from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
@@ -20,13 +29,19 @@ from crdtcat.table import Table
 __version__ = "0.1.0"
 
 __all__ = [
+    "AlreadyExists",
     "Catalog",
     "Chunk",
+    "CommitConflict",
+    "CommitUnknown",
     "Conflict",
+    "CrdtcatError",
     "Diff",
     "Head",
+    "NotFound",
     "Proof",
     "Scan",
+    "SchemaMismatch",
     "Snapshot",
     "Table",
     "Version",

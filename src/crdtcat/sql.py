@@ -19,7 +19,7 @@ from crdtcat.head import Head
 from crdtcat.interrupts import stopped_by
 from crdtcat.scan import Scan
 from crdtcat.scan.frames import as_duckdb_view, duckdb_module, require_connection
-from crdtcat.sql_text import table_names, with_views
+from crdtcat.sql_text import asks_for_every_table, described, table_names, with_views
 from crdtcat.table import Table
 from crdtcat.transaction.pinning import Known, pin
 from crdtcat.verbs.travel import At, head_at
@@ -47,6 +47,9 @@ def query(
     require_connection(duckdb, connection)
     # Without a connection of the caller's, names mean tables of the catalog, and never variables in Python.
     connection = connection or duckdb.connect(config={"python_enable_replacements": "false"})
+    if asks_for_every_table(text):
+        return _every_table(catalog, connection)
+    text = described(text)
     with _explained(duckdb, catalog, text):
         kind = _kind_of_query(connection, text)
     names = table_names(text)
@@ -75,6 +78,13 @@ def query(
 
         # An explanation may run its query, and DuckDB at work hears an interrupt by chance.
         return stopped_by(answer, connection.interrupt) if kind == "EXPLAIN" else answer()
+
+
+def _every_table(catalog: TendedCatalog, connection: Any) -> Any:
+    """The names of all tables, with those that the connection holds; not our views for earlier queries."""
+    held = r"select name from (show tables) where name not like '\_crdtcat\_%' escape '\'"
+    query = f"select unnest($names::varchar[]) as name union {held} order by name"
+    return connection.sql(query, params={"names": catalog.tables()})
 
 
 def _kind_of_query(connection: Any, text: str) -> str:

@@ -21,6 +21,14 @@ _EXPLAIN: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _TABLE: Final = re.compile(rf"\btable{_COMMENT}+$", re.IGNORECASE | re.DOTALL)
+_SHOW: Final = re.compile(rf"({_COMMENT}*)show(?={_COMMENT}+[\w\"])", re.IGNORECASE | re.DOTALL)
+_SHOWN: Final = re.compile(  # by DuckDB itself: what it has, and not a table
+    rf"{_COMMENT}*show{_COMMENT}+(?:all|databases|schemas|tables|variables)\b", re.IGNORECASE | re.DOTALL
+)
+_EVERY: Final = re.compile(
+    rf"{_COMMENT}*(?:show|desc|describe)\b(?:{_COMMENT}+all\b)?(?:{_COMMENT}+tables\b)?[\s;]*",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class TableName(NamedTuple):
@@ -30,6 +38,16 @@ class TableName(NamedTuple):
     start: int
     end: int
     referred: bool
+
+
+def asks_for_every_table(text: str) -> bool:
+    """Whether a query is `show tables`, or one of the other ways to say so."""
+    return _EVERY.fullmatch(text) is not None
+
+
+def described(text: str) -> str:
+    """`show t` as `describe t`, which the parser knows, and everything else as it is."""
+    return text if _SHOWN.match(text) else _SHOW.sub(r"\1describe", text, count=1)
 
 
 def table_names(text: str) -> list[TableName]:

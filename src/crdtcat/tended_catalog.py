@@ -4,6 +4,7 @@ with others, import of whole folders, queries over several."""
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -25,27 +26,30 @@ from crdtcat.table import Table
 from crdtcat.verbs.travel import At
 
 
-class TendedCatalog:
-    """The verbs of a `Catalog` that look after all its tables at once."""
+class TendedCatalog(ABC):
+    """The verbs of a `Catalog` that look after all its tables at once, over the few that it must have."""
 
     store: Store
     options: Options
     _clock: HybridClock
 
+    @abstractmethod
     def __init__(self, url: Any, storage_options: Mapping[str, Any] | None = None, **options: Any) -> None:
-        raise NotImplementedError
+        """Open a catalog."""
 
+    @abstractmethod
     def _check_format(self, *, create: bool = False) -> None:
-        raise NotImplementedError
+        """Look at the format of what is there, once."""
 
+    @abstractmethod
     def tables(self) -> list[str]:
         """The names of all tables."""
-        raise NotImplementedError
 
+    @abstractmethod
     def table(self, name: str, branch: str = MAIN) -> Table:
         """A handle on a table."""
-        raise NotImplementedError
 
+    @abstractmethod
     def create_table(
         self,
         name: str,
@@ -56,7 +60,6 @@ class TendedCatalog:
         exist_ok: bool = False,
     ) -> Table:
         """Create a table."""
-        raise NotImplementedError
 
     def settle(self, seconds: float | None = None) -> bool:
         """Wait until the upkeep that commits of this process have begun is done, at most so many seconds.
@@ -228,7 +231,8 @@ class TendedCatalog:
 
         Requests: a refresh of each table, and one more of all but one; then what scans make. Names that are
         not plain words stand in double quotes, as in `select * from "my-table"`. Errors while rows are
-        fetched are DuckDB's, with ours in their text.
+        fetched are DuckDB's, with ours in their text. `show tables` gives the names of all tables, and
+        `describe t` or `show t` the columns of one.
 
         Args:
             query: one query.

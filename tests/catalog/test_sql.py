@@ -281,6 +281,31 @@ def test_queries_about_queries(catalog: Catalog, capfd: pytest.CaptureFixture[st
     assert capfd.readouterr().err == ""
 
 
+def test_tables_are_shown(catalog: Catalog, capfd: pytest.CaptureFixture[str]) -> None:
+    catalog.create_table("empty")
+    names = [("empty",), ("sales",), ("shops",)]
+    for query in (
+        "show tables",
+        "SHOW TABLES;",
+        "-- all\n show all tables",
+        "describe",
+        "show",
+        "desc tables",
+    ):
+        assert catalog.sql(query).fetchall() == names
+    for query in ("show sales", 'Show /* its */ "sales"', "describe sales", "desc sales;"):
+        assert [row[0] for row in catalog.sql(query).fetchall()] == ["shop", "amount", "n"]
+    with pytest.raises(NotFound, match=r"'sale'.*mean 'sales'"):
+        catalog.sql("show sale")
+    connection = duckdb.connect()
+    connection.sql("create table mine (x int)")
+    catalog.sql("from sales", connection=connection)
+    assert catalog.sql("show tables", connection=connection).fetchall() == sorted([*names, ("mine",)])
+    assert catalog.sql("show databases").fetchall() == [("memory",)]
+    assert lake().sql("show tables").fetchall() == []
+    assert capfd.readouterr().err == ""
+
+
 LONG = """
 import signal, sys
 from crdtcat import Catalog

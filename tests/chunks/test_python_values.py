@@ -275,3 +275,12 @@ def test_what_is_refused(t: pa.DataType, value: Any, told: str) -> None:
     assert f"column 'a' holds {t}, and row 2 has" in str(caught.value)
     assert told in str(caught.value)
     assert "truncated" not in str(caught.value)
+
+
+def test_a_first_value_that_fits_nothing_is_not_held_against_rows_before_it() -> None:
+    for values in ([2**70], [None, object()], [1, 2**70]):
+        with pytest.raises(SchemaMismatch, match="no value that Arrow has a type for") as told:
+            python_array(values, None, "c")
+        assert f"row {len(values) - 1}" in str(told.value)
+    with pytest.raises(SchemaMismatch, match="the rows before"):
+        python_array(["a", 1], None, "c")

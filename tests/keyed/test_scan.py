@@ -43,6 +43,10 @@ def test_chunks_whose_keys_do_not_overlap_are_not_merged(tmp_path: Path) -> None
     table.upsert(numbers(2990, 3050, v=1))
     assert merged(table) == (18, 4, 2)
     assert "18 chunks pass straight through, 4 are merged by key in 2 groups" in table.scan().explain()
+    assert "columns: id, v, w (3 of 3 read)" in table.scan().explain()
+    assert "columns: v, and id to merge by (2 of 3 read)" in table.scan(["v"]).explain()
+    assert "columns: v, and id for the filter (2 of 3 read)" in table.scan(["v"], "id < 999").explain()
+    assert "columns: w, and v for the filter, and id to merge by (3" in table.scan(["w"], "v = 1").explain()
     found = table.read()
     assert found["id"].to_pylist() == [*range(1000), *range(2000, 3050)]
     assert [at for at, v in zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True) if v] == [

@@ -169,3 +169,9 @@ def test_a_table_without_columns() -> None:
     table = lake().create_table("t")
     with pytest.raises((SchemaMismatch, InvalidFilter)):
         table.update("a = 1", {"a": 1})
+    with pytest.raises(InvalidFilter, match=r"'t' has no columns yet: .*'a'"):
+        table.delete("a = 1")
+    for constant in ("true", "1 = 1", "false"):
+        assert table.delete(constant).rows == 0
+        assert table.read(filter=constant).num_rows == table.scan(filter=constant).count() == 0
+        assert "0 of 0 kept" in table.scan(filter=constant).explain()

@@ -147,6 +147,8 @@ def test_tags() -> None:
     assert table.tag("first", at=ids[0]) == snapshots[0]
     assert table.tag("2001-01-01", at="first") == snapshots[0]  # a tag goes before a date
     assert count(table, "2001-01-01") == 1
+    with pytest.raises(NotFound, match="as old as 2001-01-01"):
+        table.read(at=dt.date(2001, 1, 1))  # which is always the day
     table.append([{"n": 9}])
     assert count(table, "now") == 3
     assert table.tags() == {"now": snapshots[2], "first": snapshots[0], "2001-01-01": snapshots[0]}

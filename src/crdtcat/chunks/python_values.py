@@ -76,14 +76,24 @@ def _inferred(values: list[Any], column: str) -> pa.DataType:
         found = pa.array(values).type
     except FAILURES as error:
         row = python_leaves.first_failure(values, None)
+        wrong = "does not fit the type of the rows before: make the values of a column alike"
+        if not _has_a_type(values[row]):
+            wrong = "is no value that Arrow has a type for: convert it, to text say"
         raise SchemaMismatch(
-            f"column {column!r}, row {row}: {values[row]!r:.80} does not fit the type of the rows before: "
-            f"make the values of a column alike ({error})"
+            f"column {column!r}, row {row}: {values[row]!r:.80} {wrong} ({error})"
         ) from error
     fine = any(getattr(v, "nanosecond", 0) or getattr(v, "nanoseconds", 0) for v in values)
     if fine and pa.types.is_timestamp(found):  # pyarrow takes microseconds from a pandas.Timestamp
         return pa.timestamp("ns", found.tz)
     return pa.duration("ns") if fine and pa.types.is_duration(found) else found
+
+
+def _has_a_type(value: Any) -> bool:
+    try:
+        pa.array([value])
+    except FAILURES:
+        return False
+    return True
 
 
 def _type_of(value: Any) -> pa.DataType | None:

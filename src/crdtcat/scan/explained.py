@@ -81,10 +81,14 @@ def explained(plan: Plan, fetches: object) -> str:
     shown = ", ".join(column.name for column in plan.columns) or "(none)"
     more = [column.name for column in plan.needed[len(plan.columns) :]]
     also = f", and {', '.join(more)} for the filter" if more else ""
+    needed = [column.name for column in plan.needed]
+    merges = plan.merge is not None and plan.merge.groups
+    keys = [name for name in head.settings.key if merges and name not in needed]
+    also += f", and {', '.join(keys)} to merge by" if keys else ""
     content = int(head.log.nbytes[plan.chunks].sum(dtype=np.uint64))
     lines = [
         f"scan of {head.table} at snapshot {head.snapshot.id[:12]}",
-        f"  columns: {shown}{also} ({len(plan.needed)} of {len(head.columns.all)} read)",
+        f"  columns: {shown}{also} ({len(needed) + len(keys)} of {len(head.columns.all)} read)",
         f"  filter:  {plan.filter if plan.filter is not None else '(none)'}",
         f"  chunks:  {len(plan.chunks):,} of {len(head.live):,} kept, {plan.pruned:,} pruned by statistics",
     ]

@@ -79,7 +79,7 @@ class Plan:
     def undecided(self) -> Plan:
         """What has to be looked at to know which rows match, and nothing but the columns to look at."""
         names = () if self.filter is None else self.filter.columns
-        names = names or (self.head.columns.all[0].name,)  # a constant looks at none
+        names = names or tuple(self.head.columns.by_name)[:1]  # a constant looks at none
         looked_at = tuple(self.head.columns.by_name[name] for name in names)
         if self.merge is not None:
             return replace(self, columns=looked_at, needed=looked_at, merge=self.merge.but(self.whole))
@@ -154,9 +154,12 @@ def _keyed_plan(head: Head, keyed: KeyedRows, shown: tuple[Column, ...], filter:
 
 def _filter(head: Head, shown: tuple[Column, ...], filter: object) -> tuple[RowFilter, tuple[Column, ...]]:
     """The filter, and the columns to be read for it and to be shown."""
-    if not head.columns.all:
-        raise InvalidFilter(f"table {head.table!r} has no columns yet, so there is nothing to filter by")
-    parsed = parse_filter(filter, filter_schema(head.schema))
+    try:
+        parsed = parse_filter(filter, filter_schema(head.schema))
+    except InvalidFilter as error:
+        if head.columns.all:
+            raise
+        raise InvalidFilter(f"table {head.table!r} has no columns yet: {error.args[0]}") from error
     names = {column.name for column in shown}
     return parsed, (*shown, *(head.columns.by_name[name] for name in parsed.columns if name not in names))
 

@@ -31,7 +31,10 @@ class Table(Reads, Writes, Columns, Tended):
     # Names for snapshots, and going back to them.
 
     def tag(self, name: str, at: At | None = None, *, replace: bool = False) -> Snapshot:
-        """Name a snapshot. Raises `AlreadyExists` unless `replace`."""
+        """Name a snapshot. Raises `AlreadyExists` unless `replace`.
+
+        A name that is a date, "2026-01-01", is a tag from then on in `at=`; pass a `date` to mean the day.
+        """
         return travel.write_tag(self._session, name, at, replace=replace)
 
     def tags(self) -> dict[str, Snapshot]:

@@ -31,7 +31,10 @@ from crdtcat.session import Session
 from crdtcat.store import Missing
 
 At = Snapshot | Head | Version | VersionId | datetime | date | str
-"""A snapshot or its token, a head, a version or its id, a tag's name, or a moment (naive means UTC)."""
+"""A snapshot or its token, a head, a version or its id, a tag's name, or a moment (naive means UTC).
+
+Of a text that is a tag's name and a date, too, the tag is meant; a `date` or `datetime` is always a moment.
+"""
 
 
 def head_at(session: Session, at: At | None) -> Head:
