@@ -63,6 +63,8 @@ REQUIRED = (
     "interval_difference_exact",
     "position_total_order",
     "compaction_keeps_order",
+    "equal_insertions_are_one",
+    "counters_sum_what_stands",
     "pruning_sound",
     "keyed_merge_semilattice",
     "keyed_convergence",

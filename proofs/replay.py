@@ -21,7 +21,7 @@ from crdtcat.protocol import version_name
 from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.invariants import rows_of
 from crdtcat.testing.made_versions import FOLDER, Chunk, chunk_columns, chunk_of
-from proofs.replay_tables import column, keyed, positions
+from proofs.replay_tables import column, inserted, keyed, positions
 
 FIELDS = (StoredField("a", ColumnId("a"), "int64"),)
 PARTITIONS = (b"\x91\x01", b"\x91\x02")
@@ -165,4 +165,5 @@ WHOLE: dict[str, Callable[[list[Any]], Any]] = {
     "head": _head,
     "keyed": keyed,
     "positions": positions,
+    "insertions": inserted,
 }

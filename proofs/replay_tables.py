@@ -1,7 +1,7 @@
-"""The Python side of questions about keyed tables, columns and the order of rows: real version files, read.
+"""The Python side of questions about keyed tables, columns, the order of rows and equal insertions.
 
-Every version is by a writer of its own, numbered by its place in the question, so that ids go by time and
-then by place, as they do in the model.
+Real version files, read. Every version is by a writer of its own, numbered by its place in the question, so
+that ids go by time and then by place, as they do in the model.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from crdtcat.format.schema_code import StoredField
 from crdtcat.format.settings import Settings
 from crdtcat.format.version import OPERATIONS, encode_version
 from crdtcat.head import Head
+from crdtcat.head.insertions import insertions, twins
 from crdtcat.log import State
 from crdtcat.protocol import version_name
 from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.invariants import rows_of
-from crdtcat.testing.made_versions import FOLDER, chunk_columns, chunk_of
+from crdtcat.testing.made_versions import FOLDER, Chunk, chunk_columns, chunk_of
 from tests.keyed.histories import Author, head_of, scan_of, settings_for
 
 TYPES = (pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string())
@@ -83,6 +84,33 @@ def positions(versions: list[Any]) -> Any:
         places += [(id, offset) for offset in range(count)]
     head = Head("t", State(FOLDER).joined(files).log, Settings(columns=None, partition_by=("p",)))
     return [row["a"] for row in rows_of(head, MemoryStore("memory://replay"))]
+
+
+def inserted(versions: list[Any]) -> Any:
+    """Versions [time, seen, insertions], an insertion being the row it follows and its content: what each is
+    known as, counted from 1 as listed, and how many are in the table."""
+    base, file = _version(0, len(versions) + 1, "append", Ops(), chunk_columns([_chunk(7, 2)]))
+    files, listed = [file], []
+    for number, (time, seen, made) in enumerate(versions, start=1):
+        rows = tuple(
+            Insertion(ordinal, np.zeros(1, np.uint32), _row(base, after - 1))
+            for ordinal, (after, _) in enumerate(made)
+        )
+        clock = {"p": None, "c": {at + 1: 1 for at in seen}}
+        chunks = chunk_columns([_chunk(content, 1) for _, content in made])
+        id, file = _version(time, number, "write", Ops(rows=RowOps(insertions=rows)), {**chunks, **clock})
+        files.append(file)
+        listed += [(id, ordinal) for ordinal in range(len(made))]
+    head = Head("t", State(FOLDER).joined(files).log, Settings(columns=None, partition_by=("p",)))
+    log, folded = head.log, head.folded
+    found = insertions(log, {at: op.rows for at, op in folded.ops.items() if op.rows})
+    twin = twins(log, found, folded.clocks)
+    places = [int(log.chunk_start[log.index_of(id)]) + ordinal for id, ordinal in listed]
+    return [[1 + places.index(twin.get(chunk, chunk)) for chunk in places], head.row_count - 2]
+
+
+def _chunk(content: int, rows: int) -> Chunk:
+    return chunk_of(FIELDS, PARTITION, content, rows)
 
 
 def _row(id: VersionId, offset: int) -> RowIds:

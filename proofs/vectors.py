@@ -19,6 +19,7 @@ head           versions, see `Version` in `replay.py`                       stan
 keyed          versions, see `replay_tables.py`                             rows: key, two values or 0
 column         what widens to what, and definitions                         the column's type
 positions      versions that append rows or insert them after others        rows in order
+insertions     versions that insert rows, and which of them they had seen   what each is known as, how many
 =============  ===========================================================  ================================
 
 `tests/proofs/vectors/` keeps questions with the extracted program's answers; `python -m proofs.vectors`
@@ -138,6 +139,19 @@ def _positions(draw: random.Random) -> list[Any]:
     return made
 
 
+def _insertions(draw: random.Random) -> list[Any]:
+    """Versions that insert few kinds of rows after two rows; each may have seen some of those before it."""
+    made: list[list[Any]] = []
+    for number in range(draw.randrange(1, 7)):
+        seen: set[int] = set()
+        for at in draw.sample(range(number), draw.choice((0, 0, min(number, 1), min(number, 2)))):
+            seen |= {at, *made[at][1]}
+        time = max((made[at][0] for at in seen), default=0) + draw.randrange(1, 4)
+        kinds = [[draw.randrange(1, 3), draw.choice((1, 1, 2))] for _ in range(draw.randrange(1, 4))]
+        made.append([time, sorted(seen), kinds])
+    return made
+
+
 WIDER = [  # of int8, int32, int64, float32, float64, string: what holds both without loss, 0 if nothing does
     [1, 2, 3, 4, 5, 0],
     [2, 2, 3, 5, 5, 0],
@@ -163,6 +177,7 @@ ARGUMENTS: dict[str, Callable[[random.Random], list[Any]]] = {
     "keyed": _keyed,
     "column": _column,
     "positions": _positions,
+    "insertions": _insertions,
 }
 OPERATIONS = tuple(ARGUMENTS)
 

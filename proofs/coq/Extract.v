@@ -5,7 +5,8 @@
 
 From Coq Require Import NArith List.
 From Coq Require Import ExtrOcamlBasic ExtrOcamlZInt.
-From Crdtcat Require Import Order Semilattice Fmap Clock Lattices State Head IntervalSets Keyed Columns Positions.
+From Crdtcat Require Import Order Semilattice Fmap Clock Lattices State Head IntervalSets Keyed Columns.
+From Crdtcat Require Import Positions Insertions.
 Import ListNotations.
 
 (** Maps as plain lists of bindings, which is what they are; built by merging single bindings. *)
@@ -46,7 +47,12 @@ Definition type_of_column (replaces : N -> N -> bool) (type_of : N -> N) (widen 
   (l : list N) : option N := column_type replaces type_of widen (of_list l).
 Definition rows_in_order : list (list (list N)) -> list (list N) := listing.
 
+(** Insertions as numbers, and their places as lists of numbers: each with the one it is known as, and those that
+    are in the table. *)
+Definition insertions_known (place : N -> list N) (saw : N -> N -> bool) (l : list N) : list (N * N) * list N :=
+  (known_as place saw (of_list l), inserted place saw (of_list l)).
+
 Extraction "model.ml" tick receive clock_of vclock_merge counter_of gcounter_merge gcounter_value
   sets_of sets_merge registers_of registers_merge head_standing head_alive head_cell versions_of order_ids
   bindings runs_union runs_intersection runs_difference table_of tables_join table_read type_of_column
-  rows_in_order.
+  rows_in_order insertions_known.

@@ -251,3 +251,47 @@ End Fset.
 
 Arguments fset : clear implicits.
 Arguments fset K {H}.
+
+(** * Rising lists: a set has one *)
+Section Rising.
+  Context {K : Type} `{Ordered K}.
+
+  Fixpoint rising (l : list K) : Prop :=
+    match l with
+    | [] => True
+    | a :: r => (forall b, In b r -> lt a b) /\ rising r
+    end.
+
+  Lemma rising_unique : forall l m, rising l -> rising m -> (forall r, In r l <-> In r m) -> l = m.
+  Proof.
+    induction l as [|a l IH]; intros [|b m] Al Am S; auto.
+    - exfalso. apply (S b). now left.
+    - exfalso. apply (S a). now left.
+    - destruct Al as [La Al], Am as [Lb Am].
+      assert (a = b) as ->.
+      { destruct (proj1 (S a) (or_introl eq_refl)) as [E|I]; auto.
+        destruct (proj2 (S b) (or_introl eq_refl)) as [E|J]; auto.
+        exfalso. apply (lt_asym a b); auto. }
+      f_equal. apply IH; auto. intros r. split; intros I.
+      + destruct (proj1 (S r) (or_intror I)) as [->|J]; auto. exfalso. now apply (lt_irrefl r), La.
+      + destruct (proj2 (S r) (or_intror I)) as [->|J]; auto. exfalso. now apply (lt_irrefl r), Lb.
+  Qed.
+
+  Lemma members_rising : forall s : fset K, rising (members s).
+  Proof.
+    intros [l S]. unfold members, keys, bindings; simpl. induction l as [|[a []] l IH]; simpl in *; auto.
+    apply andb_true_iff in S as [A S]. split; auto.
+    clear IH. revert a A S. induction l as [|[c []] l IH]; intros a A S b I; simpl in *; [destruct I|].
+    apply andb_true_iff in S as [C S]. apply ltb_lt in A. destruct I as [<-|I]; auto.
+    apply (IH a); auto. destruct l as [|[d []] l]; simpl in *; auto.
+    apply ltb_lt in C. apply ltb_lt. eapply lt_trans; eauto.
+  Qed.
+
+  Lemma rising_end : forall l x, rising l -> (forall a, In a l -> lt a x) -> rising (l ++ [x]).
+  Proof.
+    induction l as [|a l IH]; intros x R L; simpl; [split; [intros b []|exact I]|].
+    destruct R as [A R]. split.
+    - intros b J. apply in_app_or in J as [J|[<-|[]]]; [now apply A | apply L; now left].
+    - apply IH; auto. intros c J. apply L. now right.
+  Qed.
+End Rising.

@@ -5,7 +5,7 @@
     list without choice; whatever stands below all that may still come stands for ever, so a delete that a
     horizon has passed is final, with an idempotency key too. *)
 
-From Coq Require Import NArith List Bool.
+From Coq Require Import NArith Lia List Bool Permutation.
 From Crdtcat Require Import Order Semilattice Fmap Clock Lattices State Head.
 Import ListNotations.
 
@@ -144,6 +144,55 @@ Section Linear.
       apply ascending_unique; auto. intros u. now rewrite I, J, E.
     - intros r. now apply (retry_invisible key_of adds deletes scope s v w).
     - intros r c. now apply cell_ext.
+  Qed.
+
+  (** * Counters: sums over what stands *)
+  Definition total (count : version -> N) (s : state) : N :=
+    fold_right (fun v n => count v + n)%N 0%N (standing_history s).
+
+  Lemma sum_permuted : forall (count : version -> N) l m, Permutation l m ->
+    fold_right (fun v n => count v + n)%N 0%N l = fold_right (fun v n => count v + n)%N 0%N m.
+  Proof. intros count l m P. induction P; simpl; lia. Qed.
+
+  Lemma ascending_once : forall l, ascending l -> NoDup l.
+  Proof.
+    induction l as [|a l IH]; intros A; constructor; destruct (ascending_head l a A) as [B L]; auto.
+    intros J. now apply (lt_irrefl a), L.
+  Qed.
+
+  (** A version with a new key, or none, adds what it counts, whenever it arrives; a retry adds nothing. *)
+  Theorem counters_sum_what_stands : forall count s w,
+    (~ mem w s -> (forall u, mem u s -> twin key_of w u = false) ->
+     total count (state_join s (single w)) = (count w + total count s)%N) /\
+    (forall v, mem v s -> twin key_of v w = true -> lt v w ->
+     total count (state_join s (single w)) = total count s).
+  Proof.
+    intros count s w. split.
+    - intros Fresh New. set (later := state_join s (single w)).
+      assert (Me : forall u, mem u later <-> mem u s \/ u = w).
+      { intros u. unfold later, state_join. now rewrite mem_union, mem_single. }
+      assert (Sw : standing later w = true).
+      { apply standing_spec. split; [apply Me; now right|]. intros u U T L. apply Me in U as [U| ->].
+        - rewrite (New u U) in T. discriminate.
+        - now apply (lt_irrefl w). }
+      assert (Ss : forall u, mem u s -> standing later u = standing s u).
+      { intros u U. apply eq_true_iff_eq. unfold standing. rewrite !standing_spec, Me. split.
+        - intros [_ F]. split; auto. intros x X. apply F, Me. now left.
+        - intros [_ F]. split; auto. intros x X T. apply Me in X as [X| ->]; [now apply F|]. exfalso.
+          specialize (New u U). unfold twin in T, New. destruct (key_of u), (key_of w); try discriminate.
+          rewrite N.eqb_sym, T in New. discriminate. }
+      unfold total. change (count w + fold_right (fun v n => count v + n) 0 (standing_history s))%N
+        with (fold_right (fun v n => count v + n)%N 0%N (w :: standing_history s)).
+      apply sum_permuted.
+      destruct (standing_history_linear later) as [A I]. destruct (standing_history_linear s) as [B J].
+      apply NoDup_Permutation.
+      + now apply ascending_once.
+      + constructor; [|now apply ascending_once]. intros K. apply J, standing_spec in K as [K _]. auto.
+      + intros u. rewrite I. simpl. rewrite J. split.
+        * intros S. pose proof S as S'. apply standing_spec in S' as [M _]. apply Me in M as [M| ->]; auto.
+          right. now rewrite <- (Ss u M).
+        * intros [<-|S]; auto. pose proof S as S'. apply standing_spec in S' as [M _]. now rewrite (Ss u M).
+    - intros v M T L. unfold total. destruct (retry_changes_nothing s v w M T L) as [E _]. now rewrite E.
   Qed.
 
   (** * What is settled: nothing smaller comes any more, as below a horizon (Horizon.v) *)

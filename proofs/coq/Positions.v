@@ -55,43 +55,12 @@ Section Positions.
     unfold rows_of. now rewrite !mem_of_list.
   Qed.
 
-  Fixpoint ascending (l : list path) : Prop :=
-    match l with
-    | [] => True
-    | a :: r => (forall b, In b r -> lt a b) /\ ascending r
-    end.
-
-  Lemma ascending_unique : forall l m, ascending l -> ascending m -> (forall r, In r l <-> In r m) -> l = m.
-  Proof.
-    induction l as [|a l IH]; intros [|b m] Al Am S; auto.
-    - exfalso. apply (S b). now left.
-    - exfalso. apply (S a). now left.
-    - destruct Al as [La Al], Am as [Lb Am].
-      assert (a = b) as ->.
-      { destruct (proj1 (S a) (or_introl eq_refl)) as [E|I]; auto.
-        destruct (proj2 (S b) (or_introl eq_refl)) as [E|J]; auto.
-        exfalso. apply (lt_asym a b); auto. }
-      f_equal. apply IH; auto. intros r. split; intros I.
-      + destruct (proj1 (S r) (or_intror I)) as [->|J]; auto. exfalso. now apply (lt_irrefl r), La.
-      + destruct (proj2 (S r) (or_intror I)) as [->|J]; auto. exfalso. now apply (lt_irrefl r), Lb.
-  Qed.
-
-  Lemma members_ascending : forall s : fset path, ascending (members s).
-  Proof.
-    intros [l S]. unfold members, keys, bindings; simpl. induction l as [|[a []] l IH]; simpl in *; auto.
-    apply andb_true_iff in S as [A S]. split; auto.
-    clear IH. revert a A S. induction l as [|[c []] l IH]; intros a A S b I; simpl in *; [destruct I|].
-    apply andb_true_iff in S as [C S]. apply ltb_lt in A. destruct I as [<-|I]; auto.
-    apply (IH a); auto. destruct l as [|[d []] l]; simpl in *; auto.
-    apply ltb_lt in C. apply ltb_lt. eapply lt_trans; eauto.
-  Qed.
-
   (** Reading piece by piece: if pieces are cut so that nothing sorts between the rows of one, and are put in
       order, then they follow one another as the table's rows do. *)
   Theorem split_pieces_in_order : forall pieces : list piece,
-    ascending (concat pieces) -> concat pieces = listing pieces.
+    rising (concat pieces) -> concat pieces = listing pieces.
   Proof.
-    intros pieces A. apply ascending_unique; auto; [apply members_ascending|].
+    intros pieces A. apply rising_unique; auto; [apply members_rising|].
     intros r. unfold listing, rows_of. now rewrite <- mem_members, mem_of_list.
   Qed.
 End Positions.

@@ -153,6 +153,32 @@ let positions j =
   let row path = Number (fst (List.find (fun (_, p) -> p = path) known)) in
   Array (List.map row (Model.rows_in_order (List.map (fun (_, p) -> [p]) known)))
 
+(* One version: time, places of those it saw, insertions as the row they follow and their content. Insertions are
+   numbered from 1 as they are listed; in the model they go by time, place and ordinal. *)
+let insertions j =
+  let version at v =
+    match list v with
+    | [time; seen; made] ->
+        let occurrence = Hashtbl.create 4 in
+        let number ordinal m =
+          let before = Option.value ~default:0 (Hashtbl.find_opt occurrence m) in
+          Hashtbl.replace occurrence m (before + 1);
+          ((((number time * 64) + at) * 8) + ordinal, (at, numbers m @ [before + 1]))
+        in
+        (numbers seen, List.mapi number (list made))
+    | _ -> failwith "a version is time, what it saw, insertions"
+  in
+  let versions = Array.of_list (List.mapi version (list j)) in
+  let known = List.concat_map snd (Array.to_list versions) in
+  let by x = fst (List.assoc x known) in
+  let saw x y = by x = by y || List.mem (by y) (fst versions.(by x)) in
+  let place x = snd (List.assoc x known) in
+  let names, kept = Model.insertions_known place saw (List.map fst known) in
+  let listed = List.mapi (fun at (x, _) -> (x, at + 1)) known in
+  Array
+    [ Array (List.map (fun (x, _) -> Number (List.assoc (List.assoc x names) listed)) known);
+      Number (List.length kept) ]
+
 let answer operation argument =
   match operation, list argument with
   | "tick", [a; b] -> Number (Model.tick (number a) (number b))
@@ -172,6 +198,7 @@ let answer operation argument =
   | "keyed", _ -> keyed argument
   | "column", [wider; definitions] -> column wider definitions
   | "positions", _ -> positions argument
+  | "insertions", _ -> insertions argument
   | _ -> failwith ("no such question: " ^ operation)
 
 let () =

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import given, settings
@@ -26,6 +27,7 @@ def check(history: History) -> None:
     theirs = reference_head(history)
     assert [version.id for version in ours.history] == list(theirs.history)
     assert ours.version == theirs.version
+    assert ours.commits.counts == Counter(id.writer for id in theirs.history)
     assert ours.clock == theirs.clock
     assert {version.id for version in (*ours.history, *ours.void)} == theirs.snapshot
     assert dict(ours.properties) == theirs.properties

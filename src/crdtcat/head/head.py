@@ -206,7 +206,7 @@ class Head:
 
     @cached_property
     def commits(self) -> GCounter[int]:
-        """Standing commits per writer."""
+        """Standing commits per writer. Theorem: `counters_sum_what_stands`."""
         writers, counts = np.unique(
             self.log.id_fields["writer"][self.folded.standing].astype(np.uint64), return_counts=True
         )

@@ -29,7 +29,10 @@ def insertions(log: Log, changes: Mapping[int, RowOps]) -> dict[int, Insertion]:
 
 
 def twins(log: Log, inserted: Mapping[int, Insertion], clocks: Clocks) -> dict[int, int]:
-    """For each chunk that repeats an earlier insertion unknowingly, the chunk of the first."""
+    """For each chunk that repeats an earlier insertion unknowingly, the chunk of the first.
+
+    Theorem: `equal_insertions_are_one`. O(insertions), times those of one place that knew of each other.
+    """
     firsts: dict[tuple[bytes, bytes, int], list[int]] = {}
     found: dict[int, int] = {}
     seen: dict[tuple[int, bytes, bytes], int] = {}
