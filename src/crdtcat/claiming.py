@@ -175,7 +175,7 @@ class Committing:
                 assert claim.found is not None
                 assert claim.found.undecided is not None
                 change.decisions[claim.found.undecided] = self._decided(claim.found.undecided)
-                step = step.resumed()
+                step = (step.aged() if self._is_old() else step).resumed()
                 continue
             if claim.rebases > session.options.retries:
                 raise CommitContended(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,14 +97,15 @@ def test_tries_are_counted_for_each_number() -> None:
     assert step.take([UNCLEAR]).take([Got(None)]).outcome is ClaimOutcome.UNKNOWN
 
 
-def test_an_undecided_number_is_looked_at_again() -> None:
+def test_an_undecided_number_is_judged_again_and_not_asked_for_again() -> None:
     _, (_, theirs) = claimed(Setting(2), FIRST, 30)
     step: Claimer[Any] = Claimer.begin(FOLDER, Waiting(1), FIRST, 20)
     step = step.take([TAKEN]).take([Got(theirs)])
     assert (step.outcome, step.wants) == (ClaimOutcome.UNDECIDED, ())
-    again = step.resumed()
-    assert again.wants == (Get(f"{FOLDER}{2:016d}.c"),)
-    assert again.take([Got(theirs)]).outcome is ClaimOutcome.UNDECIDED
+    assert step.resumed().outcome is ClaimOutcome.UNDECIDED
+    decided = replace(step, change=Setting(1)).resumed()
+    assert (decided.outcome, decided.passed, decided.met) == (ClaimOutcome.CONTENDED, 1, b"")
+    assert decided.resumed().wants == (Get(f"{FOLDER}{3:016d}.c"),)
 
 
 def test_a_void_number_is_passed_and_not_followed() -> None:

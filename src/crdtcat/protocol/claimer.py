@@ -19,7 +19,8 @@ rise with numbers.
 Requests. A try that is refused and a look that finds nothing are wasted; everything else is one look for each
 of the k claims between, and the creation. Whoever looks before the first try wastes one look: k + 2. Whoever
 tries first wastes nothing if nobody came, and one try if one did: it looks at that one and tries again, 3.
-(Both cannot be had: 3 requests past one claim can only be try, look, try; so past two they are at least 5.)
+(Both cannot be had: 3 requests past one claim can only be try, look, try; so past two they are at least 5.
+docs/design/008-cas.md has the proofs, also of what lost races cost.)
 
 No clock, no store, no randomness: pauses between tries, whether to look or to try after them, and whether
 the parent was seen recently enough for the claim to stand, are the driver's.
@@ -110,6 +111,7 @@ class Claimer(Generic[C]):
         rebases: how often it was moved past others.
         passed: claims that were judged on the way.
         found: the latest verdict.
+        met: the file that it was about, while it waits for a decision.
         outcome: how it ended, or why it waits.
     """
 
@@ -126,6 +128,7 @@ class Claimer(Generic[C]):
     rebases: int = 0
     passed: int = 0
     found: Verdict | None = None
+    met: bytes = b""
     outcome: ClaimOutcome = ClaimOutcome.PENDING
 
     @classmethod
@@ -167,10 +170,13 @@ class Claimer(Generic[C]):
 
     def resumed(self, change: C | None = None, *, looking: bool = True) -> Claimer[C]:
         """Go on; with `change`, a patched one for which the latest verdict is settled. Without `looking` the
-        next number is tried at once: right where it is free, which whoever has just lost one may hope."""
+        next number is tried at once: right where it is free, which whoever has just lost one may hope. What
+        waited for a decision is judged again, and not asked for again: a file never changes."""
         if change is not None:
             step = replace(self, change=change, found=None, outcome=ClaimOutcome.PENDING)
             return step._moved_past(self.found)
+        if self.outcome is ClaimOutcome.UNDECIDED:
+            return replace(self, met=b"", outcome=ClaimOutcome.PENDING)._judge(self.met)
         return replace(self, looking=looking, outcome=ClaimOutcome.PENDING)
 
     def _nothing_there(self) -> Claimer[C]:
@@ -183,7 +189,7 @@ class Claimer(Generic[C]):
     def _judge(self, data: bytes) -> Claimer[C]:
         found = self.change.judged(self.number, data)
         if found.undecided is not None:
-            return replace(self, found=found, outcome=ClaimOutcome.UNDECIDED)
+            return replace(self, found=found, met=data, outcome=ClaimOutcome.UNDECIDED)
         if found.conflicts:
             return replace(self, found=found, outcome=ClaimOutcome.CONFLICT)
         return self._moved_past(found)

@@ -9,6 +9,8 @@ it to a later one. Nobody says what a commit had read in other tables, but stamp
 commit has a greater one. So tables are listed once more after the last was read, and of what was new in that
 one, everything above the least stamp of what the others now have besides is left out. What this handle knew
 or wrote before the transaction began is never left out. Whatever had seen something left out goes with it.
+A table in CAS mode is not listed for that unless one read after it has something above its newest claim that
+this handle did not know: stamps rise with numbers, so whatever it was read without is above that claim.
 
 Stamps are not the order in which commits are stored: one that was slow has a small stamp, and would have much
 left out that was acknowledged long before. So where anything came between, all tables are read once more, and
@@ -25,6 +27,7 @@ import numpy as np
 
 from crdtcat.errors import InvalidArgument, StoreUnavailable
 from crdtcat.format.sections import Array
+from crdtcat.format.version import TO_CAS
 from crdtcat.head.clocks import Clocks, Members
 from crdtcat.log import Log, empty_log, select
 from crdtcat.log.log import ID
@@ -68,38 +71,59 @@ def pin(sessions: Sequence[Session], pinned: Sequence[Pinned], begun: Mapping[st
     """The versions of more tables, as of the same moment as those that are pinned.
 
     Costs a refresh of each, one more for each time that a transaction was stored in between, and one of every
-    table but the last; twice that where anything was stored in between, if no table was pinned before.
+    table but the last; twice that where anything was stored in between, if no table was pinned before. In CAS
+    mode a table is refreshed once more only if a later one has a commit that is new to this handle and is
+    stamped above the table's newest.
 
     Args:
         sessions: the tables to pin.
         pinned: the others, with what is pinned of them.
         begun: by log folder, what was known when the transaction began.
     """
-    found, unseen = _read(sessions, pinned)
+    found, known, unseen = _read(sessions, pinned, begun)
     if unseen and not pinned:
         begun = {session.folder: Known.of(session) for session in sessions}
-        found, unseen = _read(sessions, pinned)
+        found, known, unseen = _read(sessions, pinned, begun)
     new = found[len(pinned) :]
     if not unseen:
         return [log for _, log in new]
-    nothing = Known(empty_log(), None, 0)
-    known = [begun.get(session.folder, nothing).members(log) for session, log in new]
     due = {writer for _, log in pinned for writer in transactions_in(log)}
     for (_, log), members in zip(new, known, strict=True):
         due |= transactions_in(select(log, members)).keys()
     return _cut([log for _, log in found], len(pinned), known, due, min(unseen))
 
 
-def _read(sessions: Sequence[Session], pinned: Sequence[Pinned]) -> tuple[list[Pinned], list[int]]:
-    """All tables, and the least stamps of what came into one before the last was read."""
+def _read(
+    sessions: Sequence[Session], pinned: Sequence[Pinned], begun: Mapping[str, Known]
+) -> tuple[list[Pinned], list[Array], list[int]]:
+    """All tables, what was known of the new ones, and the least stamps of what came into one before the last
+    was read."""
     found = list(pinned)
     for session in sessions:
         found.append((session, _listed(session, found)))
+    new = found[len(pinned) :]
+    nothing = Known(empty_log(), None, 0)
+    known = [begun.get(session.folder, nothing).members(log) for session, log in new]
     if not sessions or len(found) == 1:
-        return found, []
-    for session, _ in found[:-1]:
-        session.refresh()
-    return found, [stamp for item in found if (stamp := _least_unseen(*item)) is not None]
+        return found, known, []
+    highest = [_highest(log, ~members) for (_, log), members in zip(new, known, strict=True)]
+    for at, (session, log) in enumerate(found[:-1]):
+        if max(highest[max(0, at + 1 - len(pinned)) :]) > _unseen_above(session, log):
+            session.refresh()
+    return found, known, [stamp for item in found if (stamp := _least_unseen(*item)) is not None]
+
+
+def _unseen_above(session: Session, log: Log) -> int:
+    """A stamp that whatever comes into a table after what is pinned of it is above: that of its newest claim.
+    None where commits without a number may come: in merge mode, and where a table was switched from it."""
+    if session.settings.mode != "cas" or (log.operation == TO_CAS).any():
+        return -1
+    return _highest(log, log.number > 0)
+
+
+def _highest(log: Log, chosen: Array) -> int:
+    """The greatest stamp of some commits; -1: there is none."""
+    return int(log.id_fields["hlc"].astype(np.int64)[chosen & ~log.is_upkeep].max(initial=-1))
 
 
 def _cut(logs: Sequence[Log], fixed: int, known: Sequence[Array], due: set[int], least: int) -> list[Log]:
