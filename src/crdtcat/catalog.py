@@ -12,7 +12,7 @@ from crdtcat.clock import HybridClock
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.drive import elapsed_clock
 from crdtcat.ending import end_log
-from crdtcat.errors import AlreadyExists, InvalidArgument, InvalidName, NotFound
+from crdtcat.errors import AlreadyExists, InvalidName, NotFound
 from crdtcat.format.settings import MARKER, MARKER_NAME, Settings, check_marker, log_folder
 from crdtcat.head import Version
 from crdtcat.incarnations import MAIN, all_settings, create, current_settings, drop
@@ -284,12 +284,4 @@ class Catalog(TendedCatalog):
 
 
 def _opened(url: Any, storage_options: Any) -> Store:
-    if isinstance(url, Store):
-        return url
-    if not isinstance(url, str | os.PathLike):
-        raise InvalidArgument(f"Catalog({url!r}): pass a path, a URL such as 's3://bucket/lake', or a Store")
-    if storage_options is not None and not isinstance(storage_options, Mapping):
-        raise InvalidArgument(
-            f"storage_options is a map, such as {{'key': ...}}, not {type(storage_options).__name__}"
-        )
-    return open_store(url, storage_options)
+    return url if isinstance(url, Store) else open_store(url, storage_options)

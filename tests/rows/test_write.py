@@ -163,7 +163,7 @@ def test_partitioned_tables() -> None:
     assert table.scan(filter="p = 'b'").count() == sum(row["p"] == "b" for row in rows)
 
 
-@pytest.mark.parametrize("on", ["id", [], ["nothing"]])
+@pytest.mark.parametrize("on", ["id", [], ["nothing"], 5, {"id": 1}, [["id"]]])
 def test_wrong_keys(on: Any) -> None:
     with pytest.raises(InvalidArgument, match="on="):
         written(made(0, 3)).write(made(0, 3), on=on)

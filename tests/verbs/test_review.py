@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import os
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -100,6 +102,26 @@ def test_names_of_the_wrong_kind() -> None:
         table.scan([["a"]])
     with pytest.raises(InvalidArgument):
         table.reorder_columns(None)
+    with catalog.transaction() as tx:
+        for name in (["t"], 5, None):
+            with pytest.raises(InvalidName, match="is a str, not"):
+                tx.append(name, [{"a": 1}])  # type: ignore[arg-type]
+    assert catalog.read("t").num_rows == 1
+
+
+def test_arguments_of_the_wrong_kind() -> None:
+    catalog: Any = lake()
+    for options in (5, "key", ["key"]):
+        for call in (Catalog, partial(catalog.import_parquet, "t")):
+            with pytest.raises(InvalidArgument, match="storage_options is a map"):
+                call("memory://other", storage_options=options)
+    for place in (5, dt.date(2024, 1, 1), b"lake"):
+        for call in (Catalog, partial(catalog.import_parquet, "t")):
+            with pytest.raises(InvalidArgument, match="is no place"):
+                call(place)
+    with pytest.raises(InvalidArgument, match="partition_by=5"):
+        catalog.create_table("t", partition_by=5)
+    assert catalog.tables() == []
 
 
 def test_look_alikes_are_refused_when_they_are_made() -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -188,11 +189,13 @@ def parse_partitioning(spec: Partitioning | str | Sequence[str] | None) -> Parti
     """A partitioning from what users write and settings hold.
 
     Raises:
-        InvalidArgument: a text that is no field, or the same field twice.
+        InvalidArgument: a text that is no field, the same field twice, or no list of texts.
         LimitExceeded: more than `limits.PARTITION_FIELDS_MAX` fields.
     """
     if isinstance(spec, Partitioning):
         return spec
+    if spec is not None and not isinstance(spec, Iterable):
+        raise InvalidArgument(f"partition_by={spec!r:.80}: pass a list of texts, such as ['day(at)']")
     texts = [] if spec is None else [spec] if isinstance(spec, str) else list(spec)
     fields = tuple(PartitionField.parse(text) for text in texts)
     if len(fields) > limits.PARTITION_FIELDS_MAX:

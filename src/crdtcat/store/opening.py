@@ -22,9 +22,15 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, Any] |
             other processes, never shown.
 
     Raises:
-        InvalidArgument: an empty URL, or one no filesystem serves.
+        InvalidArgument: an empty URL, or one no filesystem serves; something else than a URL and a map.
         CapabilityMissing: the filesystem's package is not installed.
     """
+    if not isinstance(url, str | os.PathLike):
+        raise InvalidArgument(f"{url!r:.80} is no place: pass a path, or a URL such as 's3://bucket/lake'")
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise InvalidArgument(
+            f"storage_options is a map, such as {{'key': ...}}, not {type(storage_options).__name__}"
+        )
     text = os.fspath(url)
     if not text:
         raise InvalidArgument("the URL of a store is empty: give a path or a URL such as s3://bucket/prefix")

@@ -20,6 +20,7 @@ from crdtcat.head import Head, Version
 from crdtcat.head.snapshot import versions_of
 from crdtcat.incarnations import MAIN
 from crdtcat.locks import ForkSafeLock
+from crdtcat.names import validate_branch_name, validate_table_name
 from crdtcat.session import Session
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.commit import commit_merged
@@ -93,9 +94,12 @@ class Transaction(TableVerbs):
     def table(self, name: str, branch: str = MAIN) -> StagedTable:
         """A handle on a table inside this transaction; pinned the first time, which costs a refresh.
 
-        Raises `NotFound`, and `InvalidArgument` where tables of both modes would be in one transaction.
+        Raises `NotFound`, `InvalidName`, and `InvalidArgument` where tables of both modes would be in one
+        transaction.
         """
         self._check_open()
+        validate_table_name(name)
+        validate_branch_name(branch)
         with self._lock():
             if (name, branch) not in self._tables:
                 self._pin([(name, branch)])

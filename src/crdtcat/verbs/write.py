@@ -69,8 +69,10 @@ def write(
 
 
 def _key(on: Sequence[str] | None, become: Becoming) -> Sequence[str] | None:
-    missing = [name for name in on or () if name not in become.fit.schema.names]
-    if isinstance(on, str) or missing or (on is not None and not on):
+    if on is None:
+        return None
+    names = become.fit.schema.names
+    if isinstance(on, str) or not isinstance(on, Sequence) or not on or any(name not in names for name in on):
         raise InvalidArgument(f"on={on!r}: pass a list of columns that the rows have")
     return on
 
