@@ -7,6 +7,7 @@ import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -111,17 +112,50 @@ def test_names_of_the_wrong_kind() -> None:
 
 def test_arguments_of_the_wrong_kind() -> None:
     catalog: Any = lake()
+    calls: list[Callable[..., Any]] = [Catalog, partial(catalog.import_parquet, "t")]
     for options in (5, "key", ["key"]):
-        for call in (Catalog, partial(catalog.import_parquet, "t")):
+        for call in calls:
             with pytest.raises(InvalidArgument, match="storage_options is a map"):
                 call("memory://other", storage_options=options)
     for place in (5, dt.date(2024, 1, 1), b"lake"):
-        for call in (Catalog, partial(catalog.import_parquet, "t")):
+        for call in calls:
             with pytest.raises(InvalidArgument, match="is no place"):
                 call(place)
     with pytest.raises(InvalidArgument, match="partition_by=5"):
         catalog.create_table("t", partition_by=5)
     assert catalog.tables() == []
+
+
+ENDLESS = """
+from crdtcat import Catalog, errors
+import pandas as pd
+catalog = Catalog("memory://endless", upkeep=False)
+catalog.create_table("declared", __import__("pyarrow").schema([("a", "int64")]))
+itself = []
+itself += [itself, itself]
+within = {"x": [1, ({},)]}
+within["x"][1][0]["y"] = within
+deep = 1
+for _ in range(100_000):
+    deep = [deep]
+for value in (itself, within, deep):
+    frame = pd.DataFrame({"a": [value]})
+    for rows in ([{"a": 1}, {"a": value}], {"a": [value]}, frame, [{"a": [1, {"b": value}]}]):
+        for table in ("new", "declared"):
+            try:
+                catalog.commit(table, rows)
+            except errors.LimitExceeded as error:
+                assert "'a' is nested deeper than" in str(error), error
+            else:
+                raise AssertionError(value)
+assert catalog.tables() == ["declared"]
+"""
+
+
+def test_values_nested_without_end() -> None:
+    """Python crashed: pyarrow goes as deep as there is memory."""
+    ended = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_look_alikes_are_refused_when_they_are_made() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat import names
+from crdtcat.chunks.python_values import require_shallow
 from crdtcat.errors import InvalidArgument, UnsupportedType
 
 
@@ -22,6 +23,8 @@ def pandas_reader(data: Any) -> pa.RecordBatchReader:
     odd = [name for name in data.columns if not isinstance(name, str)]
     if odd:
         raise InvalidArgument(f"pandas column name {odd[0]!r} is not a text: rename the columns first")
+    for name in data.select_dtypes(object).columns:
+        require_shallow(data[name], name)
     full = {name: np.asarray(data[name]) for name, kind in data.dtypes.items() if is_sparse(kind)}
     data = data.assign(**full) if full else data
     if is_sparse(data.index.dtype):

@@ -30,8 +30,9 @@ from __future__ import annotations
 
 import datetime as dt
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from crdtcat.chunks import python_leaves
 from crdtcat.chunks.casts import cast_lossless
 from crdtcat.chunks.misfits import refusal
 from crdtcat.chunks.python_leaves import Misfit, is_null
-from crdtcat.chunks.type_codes import list_kind
+from crdtcat.chunks.type_codes import check_depth, list_kind
 from crdtcat.errors import SchemaMismatch
 
 FAILURES = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
@@ -53,8 +54,9 @@ _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple, Decimal, 
 def python_array(values: Sequence[Any], t: pa.DataType | None, column: str) -> pa.Array:
     """The values of a column as an array of type `t`, or of the type they have in common.
 
-    Cost: O(values). Raises `SchemaMismatch` by column and row.
+    Cost: O(values). Raises `SchemaMismatch` by column and row, `LimitExceeded` for values nested too deeply.
     """
+    require_shallow(values, column)
     values = _settled(list(values))
     wanted = _inferred(values, column) if t is None else t
     try:
@@ -69,6 +71,18 @@ def python_array(values: Sequence[Any], t: pa.DataType | None, column: str) -> p
         raise refusal(
             column, t, _type_of(value), row=error.index, value=repr(value), why=error.why
         ) from error
+
+
+def require_shallow(values: Iterable[Any], column: str) -> None:
+    """Raises `LimitExceeded` for values nested too deeply, or in themselves: pyarrow would crash."""
+    level: list[Iterable[Any]] = [values]
+    depth = 0
+    while holding := [t for t in set(map(type, chain(*level))) if issubclass(t, list | tuple | dict)]:
+        depth += 1
+        check_depth(repr(column), depth)
+        found = [value for value in chain(*level) if type(value) in holding]
+        distinct = dict(zip(map(id, found), found, strict=True)).values()
+        level = [value.values() if isinstance(value, dict) else value for value in distinct]
 
 
 def _inferred(values: list[Any], column: str) -> pa.DataType:

@@ -72,7 +72,7 @@ def _key(on: Sequence[str] | None, become: Becoming) -> Sequence[str] | None:
     if on is None:
         return None
     names = become.fit.schema.names
-    if isinstance(on, str) or not isinstance(on, Sequence) or not on or any(name not in names for name in on):
+    if not isinstance(on, list | tuple) or not on or any(name not in names for name in on):
         raise InvalidArgument(f"on={on!r}: pass a list of columns that the rows have")
     return on
 
