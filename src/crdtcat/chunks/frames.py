@@ -23,8 +23,9 @@ def pandas_reader(data: Any) -> pa.RecordBatchReader:
     odd = [name for name in data.columns if not isinstance(name, str)]
     if odd:
         raise InvalidArgument(f"pandas column name {odd[0]!r} is not a text: rename the columns first")
-    for name in data.select_dtypes(object).columns:
-        require_shallow(data[name], name)
+    for name, kind in data.dtypes.items():
+        if kind.kind == "O":
+            require_shallow(data[name], name)
     full = {name: np.asarray(data[name]) for name, kind in data.dtypes.items() if is_sparse(kind)}
     data = data.assign(**full) if full else data
     if is_sparse(data.index.dtype):
