@@ -6,7 +6,7 @@ the waiting and the storing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -89,12 +89,17 @@ class LogChange:
 
     def judged_in(self, log: Log, index: int) -> Verdict:
         """The same, for a version that is in a log. Raises `ModeSwitched` for one that switches the mode."""
-        if log.operation[index] in (TO_CAS, TO_MERGE):
-            raise ModeSwitched
-        theirs = write_set(log, index, self.keys)
-        met = (item for mine in self.writes for item in overlaps(mine, theirs))
-        found = tuple(item for item in met if self.policy.answer(item) is not Answer.BOTH)
-        return Verdict(theirs.id, found + (self.asked.judged(log, index) if self.asked else ()))
+        return judged_by(self, self.writes, log, index)
+
+
+def judged_by(change: LogChange, writes: Iterable[WriteSet], log: Log, index: int) -> Verdict:
+    """What a version that is in a log means for some of what a change writes. Raises `ModeSwitched`."""
+    if log.operation[index] in (TO_CAS, TO_MERGE):
+        raise ModeSwitched
+    theirs = write_set(log, index, change.keys)
+    met = (item for mine in writes for item in overlaps(mine, theirs))
+    found = tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
+    return Verdict(theirs.id, found + (change.asked.judged(log, index) if change.asked else ()))
 
 
 def judged(change: LogChange, number: int, data: bytes) -> Verdict:

@@ -128,7 +128,7 @@ class Committing:
         log = self.session.state.log
         standing = self.session.head(refresh=False).folded.standing  # its own first try may be void there
         since = standing & (seen.log.find(log.ids) < 0) & ~np.isin(log.operation, (TO_CAS, TO_MERGE))
-        return self._judged(change, np.flatnonzero(since).tolist()), newest(log), began
+        return self.judged(change, np.flatnonzero(since).tolist()), newest(log), began
 
     @property
     def claimed(self) -> int:
@@ -248,9 +248,10 @@ class Committing:
     def _caught_up(self, change: LogChange, parent: Parent) -> LogChange:
         """Judge every claim above `parent` that the log has."""
         above = claimed_above(self.session.state.log, parent)
-        return self._judged(change, np.flatnonzero(above).tolist())
+        return self.judged(change, np.flatnonzero(above).tolist())
 
-    def _judged(self, change: LogChange, indexes: Sequence[int]) -> LogChange:
+    def judged(self, change: LogChange, indexes: Sequence[int]) -> LogChange:
+        """The change, past some versions of the log as it was read last. Raises `CommitConflict`."""
         for index in indexes:
             found = change.judged_in(self.session.state.log, index)
             if found.conflicts:

@@ -489,18 +489,12 @@ def test_idempotency_keys_hold_in_cas_mode() -> None:
     assert [version.number for version in table.head().void] == [2]
 
 
-def test_branches_of_a_cas_table_go_on_counting_and_are_not_merged() -> None:
+def test_branches_of_a_cas_table_go_on_counting() -> None:
     mine, _ = two()
     branch = mine.branch("b")
     assert branch.append(rows("mo", 10)).number == 2
     assert mine.append(rows("mo", 11)).number == 2
-    with pytest.raises(InvalidArgument, match="merge mode"):
-        mine.merge("b")
     assert [n for n, _ in values(branch)][-1] == 10
-    feed = branch.changes(mine.branches()["b"].snapshot).to_table()  # what can be done instead
-    assert feed["_change"].to_pylist() == ["insert"]
-    assert mine.append(feed.drop_columns(["_change"])).number == 3
-    assert [n for n, _ in values(mine)][-2:] == [10, 11]
     branch.checkpoint()
     assert branch.append(rows("mo", 12)).number == 3
 

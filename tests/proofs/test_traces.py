@@ -118,7 +118,7 @@ def test_a_trace_of_the_library_is_a_function_of_its_seed(module: str) -> None:
 WRONG_LIBRARY: dict[str, tuple[str, str, Any, int]] = {
     "a transaction is decided whatever it claimed": (
         "Decisions",
-        "crdtcat.transaction.commit_cas.decide",
+        "crdtcat.preparing.decide",
         lambda *_, **__: True,
         6,
     ),

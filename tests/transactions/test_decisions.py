@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import crdtcat.claiming
-from crdtcat import Catalog, drive
+from crdtcat import Catalog, drive, preparing
 from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import answers
 from crdtcat.errors import CommitConflict, CommitUnknown, NotFound
@@ -18,7 +18,6 @@ from crdtcat.maintenance.upkeep import bundle_block
 from crdtcat.protocol import Got
 from crdtcat.protocol.names import decision_name, is_decision
 from crdtcat.protocol.reader import Reader
-from crdtcat.transaction import commit_cas
 from tests.transactions.test_cas import SCHEMA, both, lake, prepared, values
 
 UPKEEP = sys.modules[bundle_block.__module__]
@@ -133,7 +132,7 @@ def test_a_writer_that_took_long_to_ask_does_not_take_its_commit_for_aborted(
     """The answer to its decision was lost. It was copied and collected, and made again by one who slept."""
     catalog, url = lake()
     now = [1000.0]
-    monkeypatch.setattr(commit_cas, "elapsed_clock", lambda: now[0])
+    monkeypatch.setattr(preparing, "elapsed_clock", lambda: now[0])
 
     def slow(store: Any, transaction: int, **what: Any) -> bool:
         assert decide(store, transaction, **what)
@@ -144,7 +143,7 @@ def test_a_writer_that_took_long_to_ask_does_not_take_its_commit_for_aborted(
         now[0] += catalog.options.grace_seconds / 2 + 1
         return decide(store, transaction, **what)
 
-    monkeypatch.setattr(commit_cas, "decide", slow)
+    monkeypatch.setattr(preparing, "decide", slow)
     with pytest.raises(CommitUnknown, match="transaction_status"):
         both(catalog, 1, 7)
     assert (values(Catalog(url), "a"), values(Catalog(url), "b")) == ([0, 7, 0, 0], [0, 7, 0, 0])

@@ -10,6 +10,7 @@ v     properties: map of name to value; nil removes
 =     removals under an idempotency key: list of [key, chunk hash, ordinal]
 w     scope of an overwrite: nil for the whole table, else a list of packed partition values
 R     changes of single rows, see crdtcat.format.row_ops
+&     of a version that a merge in CAS mode committed again: its id where it was committed first
 ====  ==========================================================================================
 
 A column is `[name at birth, 36 bytes of the version that added it]`; nil instead of the bytes means this
@@ -161,6 +162,20 @@ def decode_ops(data: bytes, author: VersionId, name: str) -> Ops:
         raise
     except Exception as error:
         raise Corrupt(name, f"malformed ops: {error}") from error
+
+
+def origin_of(data: bytes, name: str) -> bytes | None:
+    """Which version the one with these packed ops repeats, if it does. Raises `Corrupt`."""
+    body = unpack(data, name)
+    found = body.get("&") if isinstance(body, dict) else None
+    if found is not None and (not isinstance(found, bytes) or len(found) != ID_BYTES):
+        raise Corrupt(name, "the version that it repeats is not named by an id")
+    return found
+
+
+def with_origin(data: bytes | None, origin: bytes, name: str) -> bytes:
+    """Packed ops of a version that repeats another."""
+    return pack({**({} if data is None else unpack(data, name)), "&": origin})
 
 
 def _text(value: object) -> str:

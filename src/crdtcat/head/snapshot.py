@@ -136,6 +136,8 @@ def versions_of(log: Log, snapshot: Snapshot, table: str) -> Log:
             f"snapshot {snapshot.id[:12]} of {table!r} is below the horizon: its versions were folded "
             f"together with {int((~seen[log.is_folded]).sum())} that it does not hold"
         )
+    # A number that was aborted later is taken in this log, and free in one that begins with the snapshot.
+    seen &= log.number <= log.number[seen & ~log.is_upkeep].max(initial=0)
     chosen = select(log, seen) if len(log) else log
     if data_versions(chosen) < snapshot.versions:
         raise Expired(

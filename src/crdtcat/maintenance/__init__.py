@@ -7,7 +7,8 @@ from crdtcat.maintenance.compact import CompactResult, compact
 from crdtcat.maintenance.expire import ExpireResult, expire
 from crdtcat.maintenance.garbage import collect_garbage
 from crdtcat.maintenance.garbage_report import Garbage, GarbageResult
-from crdtcat.maintenance.merge import MergeResult, merge
+from crdtcat.maintenance.merge import merge
+from crdtcat.maintenance.merge_result import MergeResult
 from crdtcat.maintenance.progress import Progress
 from crdtcat.maintenance.stats import CatalogStats, TableStats, stats
 from crdtcat.maintenance.sync import SyncResult, Transfer, sync

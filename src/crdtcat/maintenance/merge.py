@@ -3,64 +3,32 @@
 A version's delta means the same wherever it lies: it is keyed by its id, its clock names versions, its rows
 have ids for life. So a merge puts into the target's log a bundle of the versions it lacks, under their own
 ids and stamps, and the head does the rest as for any versions that had not seen each other. Nothing is
-re-issued, so merging again, from both sides, or by two at once, changes nothing.
+re-issued, so merging again, from both sides, or by two at once, changes nothing. In CAS mode history is one
+line, and a merge is a commit: `crdtcat.maintenance.merge_strict`.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import CommitUnknown, Expired, InvalidArgument, StoreUnavailable
 from crdtcat.format.kinds import ROWS
-from crdtcat.head import Conflict
 from crdtcat.horizons import greatest
 from crdtcat.log import Log, select
 from crdtcat.log.gaps import require
 from crdtcat.maintenance.bundling import publish_bundle
+from crdtcat.maintenance.merge_result import MergeResult
+from crdtcat.maintenance.merge_strict import is_strict, merge_strict
 from crdtcat.session import Session
 from crdtcat.writing.staged import require_in_time
 
 
-@dataclass(frozen=True)
-class MergeResult:
-    """What a merge brought over.
-
-    Attributes:
-        source: the branch merged from.
-        target: the branch merged into.
-        versions: versions that the target did not have.
-        rows: rows those had added.
-        bytes: size of the bundle that holds them.
-        conflicts: encounters that the target did not list before.
-        seconds: how long it took.
-    """
-
-    source: str
-    target: str
-    versions: int = 0
-    rows: int = 0
-    bytes: int = 0
-    conflicts: tuple[Conflict, ...] = ()
-    seconds: float = 0.0
-
-    def __str__(self) -> str:
-        if not self.versions:
-            return f"merge: {self.target} has everything that {self.source} has"
-        summary = (
-            f"merge: {self.versions:,} versions that added {self.rows:,} rows came from {self.source} to "
-            f"{self.target} in one bundle of {self.bytes:,} bytes, {len(self.conflicts)} conflicts, "
-            f"in {self.seconds:.2f} s"
-        )
-        more = ["..."] if len(self.conflicts) > 20 else []
-        return "\n".join([summary, *map(str, self.conflicts[:20]), *more])
-
-
 def merge(target: Session, source: Session) -> MergeResult:
-    """Bring every version of `source` that `target` lacks into its log.
+    """Bring every version of `source` that `target` lacks into its log; in CAS mode as `merge_strict` says.
 
     Theorem: `strong_eventual_consistency`.
 
@@ -68,19 +36,18 @@ def merge(target: Session, source: Session) -> MergeResult:
     refresh to list the conflicts. Safe beside any number of readers, writers, bundlers and mergers.
 
     Raises:
-        InvalidArgument: the table is in CAS mode.
+        InvalidArgument: the branch has commits of CAS mode, and the target is in merge mode.
         LimitExceeded: it took so long that what it refers to may be garbage by now; nothing was merged.
         NotFound: the target or the source was dropped or deleted.
         StoreUnavailable: nothing was merged, or nobody knows; merge again, it counts once.
     """
-    if target.settings.mode == "cas":
-        raise InvalidArgument(
-            f"table {target.table!r} is in CAS mode, where history is one line, and merge is for merge mode: "
-            "commit what changes() of the branch lists since its start, in a transaction"
-        )
+    if is_strict(target):
+        return merge_strict(target, source)
     began, since_ms = time.monotonic(), wall_ms()
     theirs = source.head().log  # first: what reaches the target meanwhile need not be carried
     before = target.head()
+    if is_strict(target):  # switched since this handle listed
+        return merge_strict(target, source)
     carried = founded(select(theirs, before.log.find(theirs.ids) < 0), before.log)
     result = MergeResult(source.branch, target.branch)
     if carried.number.any():

@@ -76,7 +76,9 @@ class Table(Reads, Writes, Columns, Tended):
         """Bring every commit of another branch into this one; concurrent changes merge as always.
 
         One PUT makes all of it visible at once, under the ids it had; merging again changes nothing. Costs a
-        refresh of both before, and one of this branch after. Raises `NotFound`, `StoreUnavailable`.
+        refresh of both before, and one of this branch after. In CAS mode it is one commit, 2 PUTs, judged by
+        all that the other branch had not seen. Raises `NotFound`, `StoreUnavailable`; in CAS mode also
+        `CommitConflict`, `CommitContended`, `CommitUnknown`, `InvalidArgument`.
         """
         return merge(self._session, branches.open_branch(self._session, name))
 

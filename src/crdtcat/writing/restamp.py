@@ -50,7 +50,7 @@ def restamped(
         body |= {"h": hlc + at, "w": writer, "s": at + 1}
         for key in ("p", "x", "f"):
             if key in body:
-                body[key] = _renamed(body[key], names)
+                body[key] = renamed(body[key], names)
         if "c" in body:
             body["c"] = {who: seq for who, seq in body["c"].items() if who not in strangers}
         if follow:
@@ -61,9 +61,10 @@ def restamped(
     return made
 
 
-def _renamed(value: Any, names: Mapping[bytes, bytes]) -> Any:
+def renamed(value: Any, names: Mapping[bytes, bytes]) -> Any:
+    """Part of a body with other names for versions: 36 bytes for 36 bytes, wherever they occur."""
     if isinstance(value, list):
-        return [_renamed(item, names) for item in value]
+        return [renamed(item, names) for item in value]
     if isinstance(value, bytes):
         for old, new in names.items():
             value = value.replace(old, new)

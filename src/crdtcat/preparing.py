@@ -1,0 +1,173 @@
+"""Prepared claims: versions that hold a number and count once a decision says so.
+
+What a transaction commits to one table, and what a merge brings from a branch: several versions under one
+number. All tables are claimed, one after the other, then the decision is created. Whoever dies before that
+leaves claims that the next writer aborts; whoever dies after it has committed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from crdtcat.cached import cached_property
+from crdtcat.changes import LogChange
+from crdtcat.claiming import Committing
+from crdtcat.clock import VersionId
+from crdtcat.conflicts import WriteSet, write_set
+from crdtcat.decisions import decide
+from crdtcat.drive import elapsed_clock
+from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreError, StoreUnavailable
+from crdtcat.format.version import OPERATIONS, decode_version, encode_version
+from crdtcat.log import Log
+from crdtcat.log.build import LogBuilder
+from crdtcat.modes import ModeSwitched
+from crdtcat.protocol.claimer import Parent
+from crdtcat.session import Session
+from crdtcat.store import Store
+from crdtcat.writing.restamp import StagedVersion, restamped
+from crdtcat.writing.writer import Slot, Writer, check_clock
+
+
+@dataclass(frozen=True, eq=False)
+class TransactionChange(LogChange):
+    """What a transaction commits to one table: several versions under one number.
+
+    Attributes:
+        staged: the versions.
+        folders: all logs it changes.
+    """
+
+    staged: tuple[StagedVersion, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    stands: ClassVar[bool] = False  # not before it is decided
+    patchable: ClassVar[bool] = False  # of several versions: it stands as it is, or fails as a whole
+
+    def under(self, slot: Slot) -> TransactionChange:  # noqa: ARG002 (a void claim is read by nobody)
+        """The same: a transaction has one writer."""
+        return self
+
+    def parts(self, parent: Parent, hlc: int) -> list[StagedVersion]:
+        """Its versions, stamped to follow `parent`."""
+        before = None if parent.id is None else parent.id.to_bytes()
+        return restamped(self.staged, self.slot.writer, hlc, follow=True, parent=before)
+
+    def sealed(self, parent: Parent, hlc: int) -> tuple[VersionId, bytes]:
+        """The prepared claim of the number after `parent`."""
+        made = self.parts(parent, hlc)
+        return encode_version(
+            {
+                "h": hlc + len(made),
+                "w": self.slot.writer,
+                "s": 1,
+                "l": self.folder,
+                "#": parent.number + 1,
+                "o": OPERATIONS.index("transaction"),
+                "D": list(self.folders),
+                "t": {self.folder: [part.data for part in made]},
+            }
+        )
+
+    @cached_property
+    def writes(self) -> tuple[WriteSet, ...]:
+        """What each of its versions writes."""
+        log = self._log(Parent(), 1)
+        return tuple(write_set(log, index, self.keys) for index in range(len(log)))
+
+    def _log(self, parent: Parent, hlc: int) -> Log:
+        builder = LogBuilder(self.folder)
+        for item in self.parts(parent, hlc):
+            builder.add(item.id, decode_version(item.data, str(item.id))[1], str(item.id))
+        return builder.build()
+
+
+class Prepared(NamedTuple):
+    """A claim that is to be made: who makes it, what is in it, and the claim that it follows, known since."""
+
+    work: Committing
+    change: TransactionChange
+    parent: Parent
+    known_at: float
+
+
+class Switched(Exception):
+    """A table is in another mode by now, or dropped; nothing was committed. No error: acted on."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.table)
+        self.session = session
+
+
+class Superseded(Exception):
+    """What came between makes the change another one: it has to be made anew. No error: acted on."""
+
+
+def transaction_slot(session: Session) -> Slot:
+    """An identity for one transaction. Raises `ClockSkew`."""
+    check_clock(session.store, session.options.max_clock_skew_seconds * 1000)
+    slot = Slot(Writer("", session.clock, 0))
+    slot.writer = secrets.randbits(64)
+    return slot
+
+
+def commit_prepared(
+    store: Store, slot: Slot, claims: Iterable[Prepared], prepared: Callable[[int], None] | None = None
+) -> dict[str, Committing]:
+    """Make claims, one after the other, then the decision. By log folder, the work done.
+
+    One PUT each. `prepared` is told the transaction's number before it is decided.
+
+    Raises:
+        CommitConflict, CommitContended, CommitUnknown: as a commit does; nothing is visible of any of them.
+        Switched: a table is in another mode by now.
+        Superseded: a change said so when it was judged.
+    """
+    done: dict[str, Committing] = {}
+    young_seconds = 0.0
+    try:
+        for work, change, parent, known_at in claims:
+            done[change.folder], young_seconds = work, work.session.options.grace_seconds / 2
+            work.run(change, parent, known_at)
+    except BaseException as error:
+        if not _nothing_claimed(done, error):
+            with suppress(StoreError):  # then the lease will do it
+                decide(store, slot.writer, committed=False)
+        if isinstance(error, ModeSwitched):
+            raise Switched(work.session) from error
+        raise
+    if prepared is not None:
+        prepared(slot.writer)
+    _decide(store, slot.writer, {folder: work.claimed for folder, work in done.items()}, young_seconds)
+    return done
+
+
+def _nothing_claimed(done: Mapping[str, Committing], error: BaseException) -> bool:
+    """Whether no claim waits for a decision, so that none is left behind: it was refused its first number."""
+    refused = (CommitConflict, CommitContended, ModeSwitched, Superseded)
+    return not done or (len(done) == 1 and isinstance(error, refused))
+
+
+def _decide(store: Store, writer: int, claims: Mapping[str, int], young_seconds: float) -> None:
+    began = elapsed_clock()
+    try:
+        committed = decide(store, writer, committed=True, claims=claims)
+    except StoreUnavailable as error:
+        raise CommitUnknown(
+            f"transaction {writer:016x}: the store gave no clear answer to its decision; it may stand: ask "
+            "catalog.transaction_status(transaction.id) before you repeat it"
+        ) from error
+    if not committed and elapsed_clock() - began > young_seconds:
+        # Its own may have been there, copied and collected, and this one made by somebody who slept.
+        raise CommitUnknown(
+            f"transaction {writer:016x}: the answer to its decision took more than half of grace_seconds; it "
+            "may stand: ask catalog.transaction_status(transaction.id) before you repeat it"
+        )
+    if not committed:
+        raise CommitContended(
+            f"transaction {writer:016x}: somebody waited longer than lease_seconds for it and aborted it; "
+            "nothing was committed: repeat it, or allow a longer lease"
+        )
