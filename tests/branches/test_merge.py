@@ -25,7 +25,7 @@ def test_merge_brings_everything_over_with_one_put_that_shows_it() -> None:
     added = sorted(name.split("/")[0] for name in objects(catalog).keys() - before.keys())
     assert added == ["data", "tables"]  # rows that were inlined, and one bundle
     assert (result.versions, result.rows, result.conflicts) == (2, 2, ())
-    assert str(result).startswith("merge: 2 versions that added 2 rows came from b to main in one bundle")
+    assert str(result).startswith("merge: 2 versions that added 2 rows came from b to main in one file")
     assert numbers(main) == numbers(another(catalog).table("t")) == [1, 2, 3, 4, 5]
     assert {item.id for item in main.history()} >= {item.id for item in versions}
     assert numbers(branch) == [1, 2, 3, 4]
