@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from crdtcat.log.serialize import decode_bundle
 from crdtcat.protocol import Delete, ListPage, Publish, Put, is_bundle
 from crdtcat.testing.scheduler import Actor
+from proofs.acts import Act
 from proofs.schedule import Running, Schedule
 from tests.protocol import mutants
 from tests.protocol.scenes import FOLDER, MARK, reader, transaction, upkeep
@@ -24,14 +25,6 @@ FAULTS = 2
 FILES = (transaction(5, 5, FOLDER), transaction(6, 6, FOLDER))
 NAMES = {5: "x", 6: "y"}  # by writer
 OF_FILE = {FILES[0][0]: "x", FILES[1][0]: "y"}
-
-
-class MarkEvent(NamedTuple):
-    """One action of the model: about which transaction; for a result, which are in it."""
-
-    op: str
-    name: str = ""
-    result: frozenset[str] = frozenset()
 
 
 class MarkRecorder(Schedule):
@@ -53,9 +46,9 @@ class MarkRecorder(Schedule):
         self._is_known = False
         self._covered: set[str] = set()
         self._lists = 0
-        self.events: list[MarkEvent] = []
+        self.events: list[Act] = []
 
-    def run(self) -> list[MarkEvent]:
+    def run(self) -> list[Act]:
         """The trace, until every actor is finished."""
         self._run()
         return self.events
@@ -105,7 +98,7 @@ class MarkRecorder(Schedule):
             log = running.step.state.log
             found = frozenset(NAMES[log.id_at(at).writer] for at in range(len(log)))
             self._add("decide")
-            self.events.append(MarkEvent("result", result=found))
+            self.events.append(Act("result", result=found))
 
     def _held(self, name: str) -> set[str]:
         if not is_bundle(name):
@@ -114,10 +107,10 @@ class MarkRecorder(Schedule):
         return {NAMES[log.id_at(at).writer] for at in range(len(log))}
 
     def _add(self, op: str, name: str = "") -> None:
-        self.events.append(MarkEvent(op, name))
+        self.events.append(Act(op, name))
 
 
-def check(trace: Iterable[MarkEvent]) -> None:
+def check(trace: Iterable[Act]) -> None:
     """Raise AssertionError at the first event that the model, tla/Marks.tla, does not allow."""
     model = _Model()
     for at, event in enumerate(trace):
@@ -136,33 +129,33 @@ class _Model:
         self.must: set[str] = set()
         self.step = "idle"
 
-    def on_mark(self, _: MarkEvent, words: str) -> None:
+    def on_mark(self, _: Act, words: str) -> None:
         assert not self.mark, words
         self.mark = True
 
-    def on_answered(self, _: MarkEvent, words: str) -> None:
+    def on_answered(self, _: Act, words: str) -> None:
         assert self.mark, f"{words}: it is not stored"
         self.known = True
 
-    def on_land(self, event: MarkEvent, words: str) -> None:
+    def on_land(self, event: Act, words: str) -> None:
         assert self.known, f"{words}: before the mark was answered"
-        self.files.add(event.name)
-        self.landed.add(event.name)
+        self.files.add(event.who)
+        self.landed.add(event.who)
 
-    def on_bundle(self, event: MarkEvent, words: str) -> None:
-        assert event.name in self.files - self.covered, f"{words}: bundles what is not there"
-        self.covered.add(event.name)
+    def on_bundle(self, event: Act, words: str) -> None:
+        assert event.who in self.files - self.covered, f"{words}: bundles what is not there"
+        self.covered.add(event.who)
 
-    def on_collect(self, event: MarkEvent, words: str) -> None:
-        assert event.name in self.files & self.covered, f"{words}: no bundle has it"
-        self.files.remove(event.name)
+    def on_collect(self, event: Act, words: str) -> None:
+        assert event.who in self.files & self.covered, f"{words}: no bundle has it"
+        self.files.remove(event.who)
 
-    def on_begin(self, _: MarkEvent, words: str) -> None:
+    def on_begin(self, _: Act, words: str) -> None:
         assert self.step in ("idle", "done"), words
         self.step, self.found = "transactions" if self.remembered else "one", False
         self.seen, self.must = set(), set(self.landed)
 
-    def on_page(self, _: MarkEvent, words: str) -> None:
+    def on_page(self, _: Act, words: str) -> None:
         assert self.step in ("one", "two"), words
         if self.step == "one":
             self.found, self.step = self.mark, "two"
@@ -171,21 +164,21 @@ class _Model:
             self.seen |= self.covered
             self.step = "transactions" if self.found else "decide"
 
-    def on_transactions(self, _: MarkEvent, words: str) -> None:
+    def on_transactions(self, _: Act, words: str) -> None:
         assert self.step == "transactions", f"{words}: without having seen the mark"
         self.seen |= self.files
         self.step = "folder"
 
-    def on_folder(self, _: MarkEvent, words: str) -> None:
+    def on_folder(self, _: Act, words: str) -> None:
         assert self.step == "folder", words
         self.seen |= self.covered
         self.step = "decide"
 
-    def on_decide(self, _: MarkEvent, words: str) -> None:
+    def on_decide(self, _: Act, words: str) -> None:
         assert self.step == "decide", words
         self.step = "done"
         assert self.must <= self.seen, f"{words}: what was acknowledged is missing"
 
-    def on_result(self, event: MarkEvent, words: str) -> None:
+    def on_result(self, event: Act, words: str) -> None:
         assert self.step == "done", words
         assert event.result == self.seen, f"{words}: the model reads {sorted(self.seen)}"

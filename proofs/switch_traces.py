@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,46 +23,29 @@ from crdtcat.protocol import claim_number, is_claim, is_version
 from crdtcat.protocol.names import last
 from crdtcat.store.requests import Kind
 from crdtcat.verbs.switch import switch_mode
-from proofs.turns import Turns
+from proofs.acts import Act, ActRecorder
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
 WRITERS = ("v", "w")
 FOLDER = "tables/t/main/"
-DELAY_MS = 400
+DELAY_MS = 400.5  # half of it is no whole number: the library counts in seconds, which are not exact
 ANNOUNCED = re.compile(r"switching-([0-9]{16})")
 
 
-class SwitchEvent(NamedTuple):
-    """One action of the model: by whom, and for a reader's result, whose updates count."""
-
-    op: str
-    who: str = ""
-    result: frozenset[str] = frozenset()
-
-
-class SwitchRecorder(Turns):
-    """Two writers and one or two who switch, in an order drawn from a seed.
-
-    Args:
-        seed: decides who takes part, and the schedule.
-    """
+class SwitchRecorder(ActRecorder):
+    """Two writers and one or two who switch, in an order drawn from a seed."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.events: list[SwitchEvent] = []
         self._at = dict.fromkeys(WRITERS, "begins")
         self._listed_ms: dict[str, int] = {}
         self._lists: dict[str, int] = {}
+        self._looks: dict[str, int] = {}
         self._switching: dict[str, str] = {}
         self._number: dict[str, int] = {}
 
-    def run(self) -> list[SwitchEvent]:
-        """The trace, until everybody is finished."""
-        with self.simulated():
-            self._everybody()
-        return [event for event in self.events if event.op]
-
-    def _everybody(self) -> None:
+    def everybody(self) -> None:
+        """A table with a row for each writer; then all at once; then a reader says which updates count."""
         options: dict[str, Any] = {
             "upkeep": False,
             "max_commit_delay_seconds": DELAY_MS / 1000,
@@ -79,7 +62,7 @@ class SwitchRecorder(Turns):
         self.perform(actors)
         rows = Catalog(self.store(), **options).table("t").read().to_pylist()
         counted = frozenset(WRITERS[row["n"]] for row in rows if row["x"])
-        self.events.append(SwitchEvent("counts", result=counted))
+        self.add("counts", result=counted)
 
     def _writer(self, row: int, options: dict[str, Any]) -> Callable[[], None]:
         name = WRITERS[row]
@@ -89,9 +72,10 @@ class SwitchRecorder(Turns):
             try:
                 table.update(f"n = {row}", {"x": 1})
             except CommitContended:
-                self._add("contended", name)
+                self._looked_again(name)
+                self.add("contended", name)
             else:
-                self._add("ok", name)
+                self.add("ok", name)
 
         return update
 
@@ -119,7 +103,7 @@ class SwitchRecorder(Turns):
         self._age()
         if self._switching.get(actor) == "announced":
             self._switching[actor] = "waited"
-            self._add("wait", actor)
+            self.add("wait", actor)
 
     def _written(self, who: str, kind: Kind, name: str) -> None:
         at = self._at[who]
@@ -127,50 +111,51 @@ class SwitchRecorder(Turns):
             if at == "begins":
                 self._listed_ms[who] = self.asked_ms
                 self._at[who] = "again" if self._mode() == TO_CAS else "listed"
-                self._add("list", who)
+                self.add("list", who)
             elif at == "stored" and not self._open():
                 self._at[who] = "again"  # or it is done, and makes no request any more
-                self._add("look", who)
+                self._looks[who] = len(self.events)
+                self.add("look", who)
             elif at == "again":
                 self._hold(who)
         elif kind == "put" and is_version(name):
             if at == "listed":
-                self._add("store", who)
+                self.add("store", who)
             else:  # by its last listing CAS mode was over
-                self.events[self._lists[who]] = SwitchEvent("again", who)
-                self._add("store again", who)
+                self.events[self._lists[who]] = Act("again", who)
+                self.add("store again", who)
             self._at[who] = "stored"
         elif kind == "put" and is_claim(name):
             taken = self._operation(name) == TO_MERGE
-            self._add("take" if taken else "again", who)
+            self.add("take" if taken else "again", who)
 
     def _switched(self, who: str, kind: Kind, name: str) -> None:
         at = self._switching.get(who, "idle")
         if kind == "put" and ANNOUNCED.fullmatch(last(name)):
             self._switching[who] = "announced"
             self._number[who] = int(last(name).removeprefix("switching-"))
-            self.events[self._lists[who]] = SwitchEvent("decide", who)
-            self._add("announce", who)
+            self.events[self._lists[who]] = Act("decide", who)
+            self.add("announce", who)
         elif kind == "list" and at == "waited":
             self._switching[who] = "listed" if self._numbers() < self._number[who] else "idle"
-            self._add("list all", who)
+            self.add("list all", who)
         elif kind == "list" and at == "idle":
             self._hold(who)
         elif kind == "put" and is_claim(name):
-            self._add("switch" if self._operation(name) == TO_CAS else "back", who)
+            self.add("switch" if self._operation(name) == TO_CAS else "back", who)
             self._switching[who] = "idle"
 
     def refused(self, actor: str, name: str) -> None:
         """Somebody else has the number that was announced."""
         if self._switching.get(actor) == "listed" and self._is_claim(name):
             self._switching[actor] = "idle"
-            self._add("switch", actor)
+            self.add("switch", actor)
 
     def _age(self) -> None:
         for who, listed_ms in list(self._listed_ms.items()):
             if self._at[who] == "listed" and self.clock.now_ms - listed_ms > DELAY_MS / 2:
                 del self._listed_ms[who]
-                self._add("age", who)
+                self.add("age", who)
 
     def _numbers(self) -> int:
         return max(map(claim_number, filter(self._is_claim, self.objects)), default=0)
@@ -194,10 +179,13 @@ class SwitchRecorder(Turns):
         ]
         return switches[-1] if switches else TO_MERGE
 
+    def _looked_again(self, who: str) -> None:
+        """What it found was not all there: it looked by the last listing, and not by the one before."""
+        if self._lists.get(who, -1) > self._looks[who]:
+            self.events[self._looks[who]] = Act("")
+            self.events[self._lists[who]] = Act("look", who)
+
     def _hold(self, who: str) -> None:
         """Keep the place of a listing: what follows from it is seen later."""
         self._lists[who] = len(self.events)
-        self._add("", who)
-
-    def _add(self, op: str, who: str) -> None:
-        self.events.append(SwitchEvent(op, who))
+        self.add("", who)

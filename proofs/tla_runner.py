@@ -47,6 +47,7 @@ KNOWN_MISTAKES = (
     "Horizon_too_young",
     "Horizon_greatest_base_rules",
     "Horizon_slow_writer",
+    "Horizon_withdraws_what_it_folded",
     "Claims_conflict_with_itself",
     "Claims_existence_is_fresh",
     "Claims_files_before_bundles",

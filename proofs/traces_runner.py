@@ -14,111 +14,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proofs import claim_rules, mark_traces, tla_runner, tools, traces
+from proofs.acts import Act
 from proofs.claim_rules import ClaimEvent
 from proofs.claim_traces import ClaimRecorder
 from proofs.decision_traces import DecisionEvent, DecisionRecorder
 from proofs.forgeries import FORGERIES
-from proofs.mark_traces import MarkEvent, MarkRecorder
+from proofs.garbage_traces import ReuseRecorder, SegmentRecorder
+from proofs.horizon_traces import HorizonRecorder
+from proofs.mark_traces import MarkRecorder
 from proofs.report import Report
-from proofs.switch_traces import SwitchEvent, SwitchRecorder
+from proofs.switch_traces import SwitchRecorder
 from proofs.traces import Event, File, Recorder, equal_ranks
 from proofs.transaction_traces import TransactionEvent, TransactionRecorder
 
 SEEDS = range(200)
 SAMPLE = 40
-CONFIGURATIONS = {
-    "Log": """CONSTANTS
-    Plain = {1, 2, 3}
-    Transactions = {}
-    Bundlers = {b1}
-    BundlesMax = 9
-    RankMax = 9
-    PageSize = 1
-    ReadsMax = 1
-    Repeats = FALSE
-    Bug = "none"
-SPECIFICATION TraceSpec
-INVARIANTS
-    AcknowledgedReadable
-    AcknowledgedStored
-""",
-    "Claims": """CONSTANTS
-    Commits = {"c1", "c2", "c3", "c101", "c102"}
-    Blind = {}
-    Overlaps = {{"c1", "c2"}}
-    Alike = {}
-    NumberMax = 6
-    ReadsMax = 99
-    Lost = TRUE
-    Bug = "none"
-SPECIFICATION TraceSpec
-INVARIANTS
-    AcknowledgedReadable
-    AcknowledgedStored
-    OneWinnerPerNumber
-    OneNumberPerCommit
-    ConflictMeansNothing
-    SnapshotStable
-    NoGaps
-    NothingHalfVisible
-    Serial
-""",
-    "Switching": """CONSTANTS
-    Writers = {"v", "w"}
-    Switchers = {"s", "t"}
-    ClaimsMax = 99
-    Bug = "none"
-SPECIFICATION TraceSpec
-INVARIANTS
-    AcknowledgedCounts
-    StrictInCasModeOnly
-    SwitchedOnce
-    NobodyStopped
-""",
-    "Transactions": """CONSTANTS
-    Names = {"first", "x", "y"}
-    TableCount = 2
-    Bug = "none"
-SPECIFICATION TraceSpec
-INVARIANTS
-    NothingHalfVisible
-    AcknowledgedReadable
-    AcknowledgedStored
-    NothingToWaitFor
-""",
-    "Decisions": """CONSTANTS
-    Transactions = {"x", "y"}
-    Plain = {"p", "q"}
-    TableCount = 2
-    ReadsMax = 2
-    Bug = "none"
-    Expiring = {"x", "y"}
-    Slow = FALSE
-SPECIFICATION TraceSpec
-INVARIANTS
-    DecisionsUnique
-    ReportedTrue
-    AcknowledgedStored
-    AcknowledgedReadable
-    NothingHalfVisible
-    SnapshotStable
-    Serial
-    NothingToWaitFor
-""",
-    "Marks": """CONSTANTS
-    Names = {"x", "y"}
-    TableCount = 1
-    ReadsMax = 99
-    MarkFirst = TRUE
-    Bug = "none"
-SPECIFICATION TraceSpec
-INVARIANTS
-    AcknowledgedReadable
-    ReadStaysRead
-    NothingHalfVisible
-    NothingInvented
-""",
-}
 
 
 def recorded(seeds: Iterable[int]) -> list[list[Event]]:
@@ -171,14 +81,35 @@ def models() -> dict[str, Model]:
         "Marks": Model(
             lambda seeds: [MarkRecorder(seed).run() for seed in seeds],
             mark_traces.check,
-            _mark_event,
+            _act,
             ("transactions", "collect"),
         ),
         "Switching": Model(
             lambda seeds: [SwitchRecorder(seed).run() for seed in seeds],
             None,
-            _switch_event,
+            _act,
             ("again", "take", "contended"),
+            seeds=60,
+        ),
+        "Horizon": Model(
+            lambda seeds: [HorizonRecorder(seed).run() for seed in seeds],
+            None,
+            _act,
+            ("look", "dead", "clear"),
+            seeds=60,
+        ),
+        "Segments": Model(
+            lambda seeds: [SegmentRecorder(seed).run() for seed in seeds],
+            None,
+            _act,
+            ("crash", "mark", "delete"),
+            seeds=60,
+        ),
+        "Reuse": Model(
+            lambda seeds: [ReuseRecorder(seed).run() for seed in seeds],
+            None,
+            _act,
+            ("use", "give up", "delete"),
             seeds=60,
         ),
         "Decisions": Model(
@@ -239,13 +170,12 @@ def by_tlc(module: str, model: Model, chosen: Sequence[list[Any]]) -> str:
     trace = f"{module}Trace"
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        for source in (tla_runner.TLA / f"{module}.tla", tla_runner.TLA / "traces" / f"{trace}.tla"):
-            shutil.copy(source, folder / source.name)
+        for source in (f"{module}.tla", f"traces/{trace}.tla", f"traces/{trace}.cfg"):
+            shutil.copy(tla_runner.TLA / source, folder)
         body = ",\n".join(f"<<{', '.join(events)}>>" for events in traces)
         (folder / f"{trace}Data.tla").write_text(
             f"---- MODULE {trace}Data ----\nTraces == <<\n{body}\n>>\n====\n"
         )
-        (folder / f"{trace}.cfg").write_text(CONFIGURATIONS[module])
         options = ["-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={scratch}"]
         search = ["-nowarning", "-workers", "1", "-metadir", scratch]  # a deadlock is a refusal: no -deadlock
         done = tools.execute(
@@ -279,12 +209,14 @@ def _claim_event(event: ClaimEvent) -> str:
     return _record(fields)
 
 
-def _mark_event(event: MarkEvent) -> str:
-    return _record({"op": f'"{event.op}"', "name": f'"{event.name}"', "result": _names(event.result)})
-
-
-def _switch_event(event: SwitchEvent) -> str:
-    return _record({"op": f'"{event.op}"', "who": f'"{event.who}"', "result": _names(event.result)})
+def _act(act: Act) -> str:
+    fields = {
+        "op": f'"{act.op}"',
+        "who": f'"{act.who}"',
+        "number": str(act.number),
+        "result": _names(act.result),
+    }
+    return _record(fields)
 
 
 def _transaction_event(event: TransactionEvent | DecisionEvent) -> str:

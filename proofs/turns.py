@@ -20,7 +20,6 @@ from crdtcat.store.requests import Kind
 from crdtcat.testing.simulated_store import Objects, SimulatedStore, VirtualClock, virtual_time
 
 REQUEST_MS_MAX = 40
-WAKES = 0.15  # how often time jumps to the end of somebody's sleep although others could act
 PAGE = 1000  # names in a page: a listing is one moment
 SECONDS_MAX = 60
 _T = TypeVar("_T")
@@ -35,7 +34,13 @@ class Turns:
 
     Args:
         seed: decides everything.
+
+    Attributes:
+        wakes: how often time jumps to the end of somebody's sleep although others could act; if never, a
+            request takes a few turns at most, however long others sleep.
     """
+
+    wakes = 0.15
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)  # noqa: S311 - a schedule, not a secret
@@ -98,7 +103,7 @@ class Turns:
     def _next(self) -> None:
         awake = sorted(name for name in self._waiting if name not in self._wakes)
         asleep = sorted(name for name in self._waiting if name in self._wakes)
-        if asleep and (not awake or self.draw.random() < WAKES):
+        if asleep and (not awake or self.draw.random() < self.wakes):
             awake = [min(asleep, key=lambda name: self._wakes[name])]
         chosen = self.draw.choice(awake)
         if chosen in self._wakes:

@@ -9,7 +9,9 @@
    that counts suspension) may be told so at once. A slower one reads the proposals after its PUT. Below one,
    the outcome is unknown until a base admits its version; it is never reported as failed.
 
-   Several expirers race. A base that another does not cover stays, so admissions add up. *)
+   Several expirers race. A base that another does not cover stays, so admissions add up. (In the library each is
+   made from the one before, and of two at once one is stored; the other lists again.) Whoever finds nothing to fold
+   takes its proposal back; whoever has stored a base deletes proposals of lower horizons, and leaves its own. *)
 
 EXTENDS Naturals, FiniteSets
 
@@ -19,7 +21,7 @@ VARIABLES now, id, stored, outcome, proposals, expirer, bases
 
 vars == <<now, id, stored, outcome, proposals, expirer, bases>>
 ASSUME Bug \in {"none", "reads the horizon only", "lists before proposing", "horizon too young",
-                "greatest base rules", "slow writer does not look"}
+                "greatest base rules", "slow writer does not look", "withdraws what it folded"}
 
 None == 99
 Idle == [phase |-> "idle", horizon |-> 0, found |-> {}]
@@ -49,7 +51,7 @@ Say(w, what) ==
     /\ outcome' = [outcome EXCEPT ![w] = what]
     /\ UNCHANGED <<now, id, stored, proposals, expirer, bases>>
 
-Looked == IF Bug = "reads the horizon only" THEN {b.horizon : b \in bases} ELSE proposals
+Looked == {b.horizon : b \in IF Bug = "reads the horizon only" THEN bases ELSE proposals}
 
 Answer(w) ==
     /\ outcome[w] = "pending" /\ w \in stored
@@ -68,46 +70,58 @@ Found(h) == {w \in stored : Below(w, h) /\ Alive(w)}
 
 Become(e, what) == expirer' = [expirer EXCEPT ![e] = what]
 
-Propose(e) ==
-    \E h \in 1..NowMax :
-        /\ h + Delay < now \/ (Bug = "horizon too young" /\ h <= now)
-        /\ h > HorizonOf(bases)
-        /\ \/ /\ expirer[e].phase = "idle" /\ Bug # "lists before proposing"
-              /\ proposals' = proposals \union {h}
-              /\ Become(e, [phase |-> "proposed", horizon |-> h, found |-> {}])
-           \/ /\ expirer[e].phase = "idle" /\ Bug = "lists before proposing"
-              /\ Become(e, [phase |-> "listed first", horizon |-> h, found |-> Found(h)])
-              /\ UNCHANGED proposals
-        /\ UNCHANGED <<now, id, stored, outcome, bases>>
+ProposeAt(e, h) ==
+    /\ h + Delay < now \/ (Bug = "horizon too young" /\ h <= now)
+    /\ \/ /\ expirer[e].phase = "idle" /\ Bug # "lists before proposing"
+          /\ proposals' = proposals \union {[by |-> e, horizon |-> h]}
+          /\ Become(e, [phase |-> "proposed", horizon |-> h, found |-> {}])
+       \/ /\ expirer[e].phase = "idle" /\ Bug = "lists before proposing"
+          /\ Become(e, [phase |-> "listed first", horizon |-> h, found |-> Found(h)])
+          /\ UNCHANGED proposals
+    /\ UNCHANGED <<now, id, stored, outcome, bases>>
+
+Propose(e) == \E h \in 1..NowMax : ProposeAt(e, h)
 
 ProposeLate(e) ==
     /\ expirer[e].phase = "listed first"
-    /\ proposals' = proposals \union {expirer[e].horizon}
+    /\ proposals' = proposals \union {[by |-> e, horizon |-> expirer[e].horizon]}
     /\ Become(e, [expirer[e] EXCEPT !.phase = "listed"])
     /\ UNCHANGED <<now, id, stored, outcome, bases>>
 
 List(e) ==
-    /\ expirer[e].phase = "proposed"
+    /\ expirer[e].phase \in {"proposed", "listed"} /\ Bug # "lists before proposing"
     /\ Become(e, [expirer[e] EXCEPT !.phase = "listed", !.found = Found(expirer[e].horizon)])
     /\ UNCHANGED <<now, id, stored, outcome, proposals, bases>>
 
 WriteBase(e) ==
     /\ expirer[e].phase = "listed"
     /\ bases' = bases \union {[horizon |-> expirer[e].horizon, admits |-> expirer[e].found]}
-    /\ Become(e, [Idle EXCEPT !.phase = "finished"])
+    /\ Become(e, [expirer[e] EXCEPT !.phase = "finished", !.found = {}])
     /\ UNCHANGED <<now, id, stored, outcome, proposals>>
+
+GiveUp(e) ==
+    /\ expirer[e].phase \in {"proposed", "listed"} /\ proposals' = {p \in proposals : p.by # e}
+    /\ Become(e, [Idle EXCEPT !.phase = "gave up"])
+    /\ UNCHANGED <<now, id, stored, outcome, bases>>
+
+Clear(e, p) ==
+    /\ expirer[e].phase = "finished"
+    /\ p.horizon < expirer[e].horizon \/ (Bug = "withdraws what it folded" /\ p.by = e)
+    /\ proposals' = proposals \ {p}
+    /\ UNCHANGED <<now, id, stored, outcome, expirer, bases>>
 
 Next ==
     \/ Tick
     \/ \E w \in Writers : Start(w) \/ Land(w) \/ Answer(w) \/ Look(w) \/ Resolve(w)
-    \/ \E e \in Expirers : Propose(e) \/ ProposeLate(e) \/ List(e) \/ WriteBase(e)
+    \/ \E e \in Expirers : Propose(e) \/ ProposeLate(e) \/ List(e) \/ WriteBase(e) \/ GiveUp(e)
+                         \/ \E p \in proposals : Clear(e, p)
 
 Spec == Init /\ [][Next]_vars
 
 AcknowledgedAlive == \A w \in Writers : outcome[w] = "acknowledged" => Alive(w)
 
 ProbeDead == \A w \in stored : Alive(w)
-ProbeResolved == ~\E w \in Writers : outcome[w] = "acknowledged" /\ w \in Admitted /\ \E h \in proposals :
-                    Below(w, h) /\ now > id[w] + Delay
+ProbeResolved == ~\E w \in Writers : outcome[w] = "acknowledged" /\ w \in Admitted /\ \E p \in proposals :
+                    Below(w, p.horizon) /\ now > id[w] + Delay
 ProbeUnknown == ~\E w \in Writers : outcome[w] = "unknown" /\ ~Alive(w)
 =============================================================================

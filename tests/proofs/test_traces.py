@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from functools import cache
 from typing import Any
 
@@ -134,6 +135,20 @@ WRONG_LIBRARY: dict[str, tuple[str, str, Any, int]] = {
         lambda _: True,
         6,
     ),
+    "a writer that was slow does not look": ("Horizon", "crdtcat.horizons.is_late", lambda *_: False, 6),
+    "an expirer folds what is young": (
+        "Horizon",
+        "crdtcat.maintenance.expire.wait_until_old",
+        lambda *_: None,
+        6,
+    ),
+    "a commit may take for ever": (
+        "Segments",
+        "crdtcat.writing.staged.TRANSACTION_SECONDS_MAX",
+        10**9,
+        6,
+    ),
+    "who lets go says nothing": ("Reuse", "crdtcat.maintenance.expire.let_go", lambda *_: None, 6),
 }
 """The model, what is replaced in the library by what, and how many traces are enough to tell."""
 
@@ -144,6 +159,7 @@ def test_a_wrong_library_leaves_no_behaviour_of_the_model(
     wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, name, instead, seeds = WRONG_LIBRARY[wrong]
-    monkeypatch.setattr(name, instead)
+    where, _, what = name.rpartition(".")
+    monkeypatch.setattr(sys.modules[where], what, instead)
     output = by_tlc(module, EVERY_MODEL[module], EVERY_MODEL[module].record(range(seeds)))
     assert "Deadlock reached" in output or "is violated" in output

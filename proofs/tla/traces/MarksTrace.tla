@@ -14,9 +14,9 @@ Event == Traces[which][at]
 Do(e) ==
     CASE e.op = "mark" -> PutMark(1)
       [] e.op = "answered" -> MarkAnswered(1)
-      [] e.op = "land" -> Land(e.name)
-      [] e.op = "bundle" -> Bundle(1, e.name)
-      [] e.op = "collect" -> Collect(e.name)
+      [] e.op = "land" -> Land(e.who)
+      [] e.op = "bundle" -> Bundle(1, e.who)
+      [] e.op = "collect" -> Collect(e.who)
       [] e.op = "begin" -> Begin({1})
       [] e.op = "page" -> Page
       [] e.op = "transactions" -> Transactions
