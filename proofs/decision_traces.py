@@ -22,7 +22,7 @@ from crdtcat.maintenance.transactions import collect_transactions
 from crdtcat.protocol import is_bundle, is_claim
 from crdtcat.protocol.names import decided_transaction, is_decision
 from crdtcat.store.requests import Kind
-from proofs.turns import Turns
+from proofs.pinned_reads import PinnedReads
 
 SCHEMA = pa.schema([("n", pa.string())])
 TABLES = ("a", "b")
@@ -43,7 +43,7 @@ class DecisionEvent(NamedTuple):
     found: tuple[tuple[str, ...], ...] = ((), ())
 
 
-class DecisionRecorder(Turns):
+class DecisionRecorder(PinnedReads):
     """Writers, upkeep, a collector and a reader, in an order drawn from a seed."""
 
     def __init__(self, seed: int) -> None:
@@ -53,11 +53,11 @@ class DecisionRecorder(Turns):
         self._active: set[str] = set()
         self._copied: set[tuple[int, str]] = set()
         self._slot: int | None = None
-        self._table = self._again = 0
+        self._table = self._reads = 0
 
     def run(self) -> list[DecisionEvent]:
         """The trace, until everybody is finished."""
-        with self.simulated():
+        with self.simulated(), self.watched():
             catalog = Catalog(self.store(), **OPTIONS)
             for table in TABLES:
                 catalog.create_table(table, SCHEMA, mode="cas")
@@ -115,7 +115,7 @@ class DecisionRecorder(Turns):
     def _reader(self) -> None:
         with Catalog(self.store(), **OPTIONS).transaction(TABLES) as transaction:
             found = tuple(tuple(transaction.read(table)["n"].to_pylist()) for table in TABLES)
-        self._read(found)
+        self._add("result", found=found)
 
     def may_happen(self, actor: str, kind: Kind, name: str) -> bool:  # noqa: ARG002
         """A decision is collected when nobody is at work that may have begun before its last copy."""
@@ -177,30 +177,31 @@ class DecisionRecorder(Turns):
                 self._copied.add(copied)
                 self._add("copy", who, copied[0])
 
+    def begins(self) -> None:
+        """All tables are read; once more, if something came between."""
+        self._add("begin again" if self._reads else "begin")
+        self._reads += 1
+
+    def table_begins(self, folder: str) -> None:
+        """From now on listings of this folder are reading it."""
+        self._table = FOLDERS[folder]
+
+    def table_ends(self) -> None:
+        """What is made of a listing is made of it when the last decision was asked for."""
+        assert self._slot is not None
+        self.events[self._slot] = DecisionEvent("resolve")
+        self._slot, self._table = None, 0
+
     def _listed(self, number: int) -> None:
-        done = len(TABLES) + 1
-        if self._slot is not None:
-            self.events[self._slot] = DecisionEvent("vanished" if number == self._table else "resolve")
-            self._slot = None
-        if number < self._table < done:  # all are read; listed once more, for what came between
-            self._table, self._again = done, len(self.events)
+        if number != self._table:
             return
-        if not self._table or self._table == done:
-            self._add("begin again" if self._table else "begin")
-        self._table = number
+        if self._slot is not None:
+            self.events[self._slot] = DecisionEvent("vanished")
         self._add("list", table=number)
         self._asked()
 
-    def _read(self, found: tuple[tuple[str, ...], ...]) -> None:
-        if self._table <= len(TABLES):  # the listing after the last table was repeated, and no reading of all
-            ours = ("begin again", "list", "vanished")
-            rest = [event for event in self.events[self._again :] if event.op not in ours]
-            self.events[self._again :] = rest
-        self._add("result", found=found)
-
     def _asked(self) -> None:
-        """What is made of a listing is made of it when the last decision was asked for."""
-        if self._table <= len(TABLES):
+        if self._table:
             self._slot = len(self.events)
             self._add("")
 

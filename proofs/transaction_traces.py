@@ -19,7 +19,7 @@ from crdtcat.log.transactions import transactions_in
 from crdtcat.protocol import is_bundle, is_version
 from crdtcat.protocol.names import TRANSACTIONS
 from crdtcat.store.requests import Kind
-from proofs.turns import Turns
+from proofs.pinned_reads import PinnedReads
 
 SCHEMA = pa.schema([("n", pa.string())])
 TABLES = ("a", "b")
@@ -38,7 +38,7 @@ class TransactionEvent(NamedTuple):
     found: tuple[frozenset[str], ...] = (frozenset(), frozenset())
 
 
-class TransactionRecorder(Turns):
+class TransactionRecorder(PinnedReads):
     """Two writers, upkeep, a collector and a reader, in an order drawn from a seed."""
 
     def __init__(self, seed: int) -> None:
@@ -47,12 +47,12 @@ class TransactionRecorder(Turns):
         self._writers: dict[int, str] = {}
         self._files: dict[str, str] = {}
         self._covered: set[tuple[int, str]] = set()
-        self._slot: int | None = None
-        self._table = self._again = 0
+        self._table = self._reads = 0
+        self._part = ""
 
     def run(self) -> list[TransactionEvent]:
         """The trace, until everybody is finished."""
-        with self.simulated():
+        with self.simulated(), self.watched():
             self._everybody()
         return [event for event in self.events if event.op]
 
@@ -89,7 +89,7 @@ class TransactionRecorder(Turns):
             time.sleep(0.2)
         with self._catalog().transaction(TABLES) as transaction:
             read = [transaction.read(table)["n"].to_pylist() for table in TABLES]
-        self._read(tuple(map(frozenset, read)))
+        self._add("result", found=tuple(map(frozenset, read)))
 
     def happened(self, actor: str, kind: Kind, name: str) -> None:
         """One request, as the model's actions."""
@@ -114,40 +114,29 @@ class TransactionRecorder(Turns):
                 self._covered.add(covered)
                 self._add("bundle", covered[1], covered[0])
 
+    def begins(self) -> None:
+        """All tables are read; once more, if something came between."""
+        self._add("begin again" if self._reads else "begin")
+        self._reads += 1
+
+    def table_begins(self, folder: str) -> None:
+        """From now on listings are reading it."""
+        self._table, self._part = FOLDERS[folder], ""
+
+    def table_ends(self) -> None:
+        """What was listed last is what counts."""
+        self._add("decide")
+        self._table = 0
+
     def _listed(self, folder: str) -> None:
-        if not any(event.op == "begin" for event in self.events):
-            self._add("begin")
-        if folder == TRANSACTIONS:
-            self._slot = len(self.events)  # what became of the listing before is seen by the next one
-            self._add("")
+        if folder == TRANSACTIONS and self._table:
+            if self._part == "folder":  # a file was gone: once more
+                self._add("vanished")
+            self._part = "transactions"
             self._add("transactions")
-        elif self._slot is not None:
-            self._folder(FOLDERS[folder], self._slot)
-            self._slot = None
-
-    def _folder(self, number: int, slot: int) -> None:
-        done = len(TABLES) + 1
-        if number < self._table < done:  # all are read; listed once more, for what came between
-            self._fill(slot, "decide")
-            self._fill(slot + 1, "")
-            self._table, self._again = done, len(self.events)
-            return
-        if self._table == done:
-            self._fill(slot, "begin again")
-        elif self._table:
-            self._fill(slot, "vanished" if number == self._table else "decide")
-        self._table = number
-        self._add("folder", table=number)
-
-    def _read(self, found: tuple[frozenset[str], ...]) -> None:
-        if self._table <= len(TABLES):  # the listing after the last table was repeated, and no reading of all
-            ours = ("begin again", "transactions", "folder", "vanished")
-            rest = [event for event in self.events[self._again :] if event.op not in ours]
-            self.events[self._again :] = rest
-        self._add("result", found=found)
-
-    def _fill(self, slot: int, op: str) -> None:
-        self.events[slot] = TransactionEvent(op)
+        elif self._part == "transactions" and FOLDERS.get(folder) == self._table:
+            self._part = "folder"
+            self._add("folder", table=self._table)
 
     def _add(self, op: str, name: str = "", table: int = 0, **more: Any) -> None:
         self.events.append(TransactionEvent(op, name, table, **more))
