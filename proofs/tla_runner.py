@@ -64,6 +64,7 @@ KNOWN_MISTAKES = (
     "Decisions_before_all_claims",
     "Decisions_claims_above_undecided",
     "Decisions_collected_early",
+    "Decisions_given_up_in_doubt",
     "Decisions_keeps_what_others_lack",
     "Decisions_no_grace",
     "Decisions_reads_above_undecided",

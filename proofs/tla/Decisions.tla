@@ -7,7 +7,8 @@
    table after table.
 
    Each table's bundles take copies of decisions. One to commit goes when every table has a copy; one to abort stays,
-   because its transaction may still be claiming, and would commit what was aborted. Once one is gone somebody
+   because its transaction may still be claiming, and would commit what was aborted. Unless the transaction made it
+   itself: it gave up, knows all claims that it made, and will never commit. Once one is gone somebody
    who slept may create it again, with the other word. So whoever looks asks the bundles first, and an object goes
    only when every pass that began before the last copy is over: passes that take longer than half the grace period
    are thrown away (AgeBundler, AgeReader), and a writer that took that long to ask what became of its decision
@@ -27,7 +28,7 @@ VARIABLES
     object,    \* per transaction its decision object: None, "committed", "aborted"
     copies,    \* per table and transaction what its bundles say
     first,     \* per transaction the first decision ever made
-    at,        \* per transaction: "claims", then "decides", "checks", then "ok", "failed" or "unknown"
+    at,        \* per transaction: "claims", then "decides", "checks", then "ok", "failed" or "unknown"; or "gave up"
     creator,   \* per transaction: somebody else who is about to create "aborted": idle, sleeps, done
     bundler,   \* <<table, transaction, what it read>>, or <<>>: a decision on its way into a bundle
     table, listed, result, before, must, reads,   \* the reader
@@ -44,7 +45,7 @@ Idle == 0
 Done == TableCount + 1
 ASSUME Bug \in {"none", "decision collected early", "aborted collected", "asked late", "claims above undecided",
                 "reads undecided", "reads above undecided", "keeps what others lack", "decision replaced",
-                "decides before all claims", "no grace"}
+                "decides before all claims", "no grace", "given up in doubt"}
 
 Init ==
     /\ log = [t \in Tables |-> <<>>] /\ saw = [t \in Tables |-> <<>>]
@@ -57,8 +58,10 @@ Init ==
 
 (* ---- What is known of a decision: the table's bundles first, then the object ---- *)
 Known(t, x) == IF copies[t][x] # None THEN copies[t][x] ELSE object[x]
-Settled == {x \in Transactions : \A t \in Tables : copies[t][x] # None}
 Entries(t) == {log[t][i] : i \in 1..Len(log[t])}
+(* Who gave up waits for the tables that it claimed, and with the bug for those that it knows to have claimed. *)
+Unclaimed(t, x) == at[x] = "gave up" /\ (x \notin Entries(t) \/ (Bug = "given up in doubt" /\ t > 1))
+Settled == {x \in Transactions : \A t \in Tables : copies[t][x] # None \/ Unclaimed(t, x)}
 Undecided(t) == {e \in Entries(t) \ Plain : Known(t, e) = None}
 Stands(t, e) == e \in Plain \/ Known(t, e) = "committed"
 
@@ -89,6 +92,20 @@ Decide(x) ==
     /\ Create(x, "committed")
     /\ at' = [at EXCEPT ![x] = "checks"]
     /\ UNCHANGED <<log, saw, copies, creator, bundler, knew>> /\ UNCHANGED reader
+
+(* It met a conflict before it had claimed all: it aborts itself, unless somebody was faster. *)
+GiveUp(x) ==
+    /\ at[x] = "claims" /\ \E t \in Tables : x \in Entries(t)
+    /\ Create(x, "aborted")
+    /\ at' = [at EXCEPT ![x] = IF object[x] = None THEN "gave up" ELSE "failed"]
+    /\ UNCHANGED <<log, saw, copies, creator, bundler, knew>> /\ UNCHANGED reader
+
+(* A claim whose creation had no clear answer when it gave up. *)
+Straggle(x) ==
+    /\ Bug = "given up in doubt" /\ at[x] = "gave up"
+    /\ LET t == 1 + Cardinality({u \in Tables : x \in Entries(u)})
+       IN t \in Tables /\ MayClaim(t) /\ Append1(t, x)
+    /\ UNCHANGED <<object, copies, first, at, creator, bundler, knew>> /\ UNCHANGED reader
 
 (* The answer of its creation was lost, or somebody was faster: it looks. What is gone was to commit: the other stays. *)
 Check(x) ==
@@ -153,7 +170,7 @@ NoOlderPass(x) ==
     /\ at[x] # "checks" \/ Bug = "asked late"
 
 CollectObject(x) ==
-    /\ object[x] = "committed" \/ (object[x] = "aborted" /\ Bug = "aborted collected")
+    /\ object[x] = "committed" \/ (object[x] = "aborted" /\ (at[x] = "gave up" \/ Bug = "aborted collected"))
     /\ IF Bug \in {"decision collected early", "aborted collected"} THEN \E t \in Tables : copies[t][x] # None
        ELSE x \in Settled
     /\ Bug = "no grace" \/ NoOlderPass(x)
@@ -208,7 +225,7 @@ Resolve ==
 
 Next == ~(table = Done /\ reads = ReadsMax) /\
     \/ \E x \in Transactions :
-        \/ Prepare(x) \/ Decide(x) \/ Check(x) \/ AgeCheck(x) \/ Meet(x) \/ Abort(x) \/ CollectObject(x)
+        \/ Prepare(x) \/ GiveUp(x) \/ Straggle(x) \/ Decide(x) \/ Check(x) \/ AgeCheck(x) \/ Meet(x) \/ Abort(x) \/ CollectObject(x)
         \/ \E t \in Tables : LookAtBundle(t, x) \/ CopyAtOnce(t, x)
     \/ \E p \in Plain : Commit(p)
     \/ LookAtObject \/ Copy \/ AgeBundler \/ AgeReader
@@ -219,7 +236,7 @@ Spec == Init /\ [][Next]_vars
 (* ---- What must hold ---- *)
 DecisionsUnique == \A t \in Tables, x \in Transactions : copies[t][x] \in {None, first[x]}
 ReportedTrue == \A x \in Transactions :
-    (at[x] = "ok" => first[x] = "committed") /\ (at[x] = "failed" => first[x] = "aborted")
+    (at[x] = "ok" => first[x] = "committed") /\ (at[x] \in {"failed", "gave up"} => first[x] = "aborted")
 AcknowledgedStored == \A x \in Transactions : at[x] = "ok" => \A t \in Tables : x \in Entries(t)
 AcknowledgedReadable == table = Done => \A t \in Tables : must \subseteq In(result[t])
 NothingHalfVisible == table = Done => Whole(result)
@@ -240,4 +257,5 @@ ProbeUnknown == ~(\E x \in Transactions : at[x] = "unknown" /\ first[x] = "commi
 ProbeBothRead == ~(table = Done /\ \A x \in Transactions : at[x] = "ok" /\ \A t \in Tables : x \in In(result[t]))
 ProbeAborted == ~(\E x \in Transactions : at[x] = "failed")
 ProbeLeftOut == ~(table = TableCount /\ listed # <<>> /\ Lacking(Shown) # {})
+ProbeGivenUp == ~(\E x \in Settled : at[x] = "gave up" /\ object[x] = None)
 =============================================================================

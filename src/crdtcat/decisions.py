@@ -4,9 +4,10 @@ A transaction prepares a claim in each of its tables; none of them counts before
 "committed". The object is created exclusively, so of a coordinator that wants to commit and a bystander that
 has waited long enough to abort, one wins, and everybody reads the same.
 
-A decision to commit says which claims wait for it. Once all of them are in bundles that are older than the
-grace period it is deleted (`crdtcat.maintenance.decisions`): whoever could still ask for it has thrown away
-what it knew by then. One to abort stays: its coordinator may still be claiming.
+A decision that its coordinator made says which claims wait for it. Once all of them are in bundles that are
+older than the grace period it is deleted (`crdtcat.maintenance.decisions`): whoever could still ask for it
+has thrown away what it knew by then. One to abort that somebody else made stays: the coordinator may still
+be claiming, and would commit what was aborted.
 (Model: `Decisions` in proofs/tla.)
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from crdtcat.errors import StoreUnavailable
 from crdtcat.format.decision import decode_decision, encode_decision
 from crdtcat.log import State
 from crdtcat.log.transactions import transactions_in
@@ -42,13 +44,17 @@ def decide(
     `claims`: by log folder, every claim that waits for it, where that is known.
 
     Raises:
-        StoreUnavailable: it may or may not be decided.
+        StoreUnavailable: it may or may not be decided; or it was, and that was collected meanwhile.
     """
     name = decision_name(transaction)
     if store.put_if_absent(name, encode_decision(committed=committed, claims=claims)):
         return committed
     found = read_decision(store, transaction)
-    return found is not False  # it was there: one that is gone by now was committed, others are never deleted
+    if found is None and not committed:  # by its coordinator, one way or the other: the tables' bundles know
+        raise StoreUnavailable(
+            f"{name}: it was decided long ago, and that was collected meanwhile; try again"
+        )
+    return found is not False  # the coordinator's own, of which the answer was lost: those of others stay
 
 
 def decisions_for(store: Store, state: State) -> list[tuple[str, bytes]]:

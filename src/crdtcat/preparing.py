@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from crdtcat.cached import cached_property
 from crdtcat.changes import LogChange
@@ -106,6 +106,9 @@ class Superseded(Exception):
     """What came between makes the change another one: it has to be made anew. No error: acted on."""
 
 
+_REFUSED: Final = (CommitConflict, CommitContended, ModeSwitched, Superseded)
+
+
 def transaction_slot(session: Session) -> Slot:
     """An identity for one transaction. Raises `ClockSkew`."""
     check_clock(session.store, session.options.max_clock_skew_seconds * 1000)
@@ -133,9 +136,11 @@ def commit_prepared(
             done[change.folder], young_seconds = work, work.session.options.grace_seconds / 2
             work.run(change, parent, known_at)
     except BaseException as error:
-        if not _nothing_claimed(done, error):
+        made = {folder: work.step.number for folder, work in done.items() if work.step is not None}
+        refused = isinstance(error, _REFUSED)  # clearly: no claim but these is there, nor will be
+        if made or (done and not refused):
             with suppress(StoreError):  # then the lease will do it
-                decide(store, slot.writer, committed=False)
+                decide(store, slot.writer, committed=False, claims=made if refused else None)
         if isinstance(error, ModeSwitched):
             raise Switched(work.session) from error
         raise
@@ -143,12 +148,6 @@ def commit_prepared(
         prepared(slot.writer)
     _decide(store, slot.writer, {folder: work.claimed for folder, work in done.items()}, young_seconds)
     return done
-
-
-def _nothing_claimed(done: Mapping[str, Committing], error: BaseException) -> bool:
-    """Whether no claim waits for a decision, so that none is left behind: it was refused its first number."""
-    refused = (CommitConflict, CommitContended, ModeSwitched, Superseded)
-    return not done or (len(done) == 1 and isinstance(error, refused))
 
 
 def _decide(store: Store, writer: int, claims: Mapping[str, int], young_seconds: float) -> None:

@@ -12,7 +12,7 @@ import crdtcat.claiming
 from crdtcat import Catalog, drive, preparing
 from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import answers
-from crdtcat.errors import CommitConflict, CommitUnknown, NotFound
+from crdtcat.errors import CommitConflict, CommitUnknown, NotFound, StoreUnavailable
 from crdtcat.format.decision import encode_decision
 from crdtcat.maintenance.upkeep import bundle_block
 from crdtcat.protocol import Got
@@ -52,7 +52,61 @@ def test_a_decision_goes_when_every_table_has_it_in_an_old_bundle() -> None:
         catalog.transaction_status("0123")
 
 
-def test_decisions_to_abort_and_those_of_before_stay() -> None:
+def gave_up(catalog: Catalog, url: str) -> None:
+    """A transaction that claims a, and then meets a conflict in b."""
+    tx = catalog.transaction(["a", "b"])
+    for name in ("a", "b"):
+        tx.update(name, "n = 1", {"x": 5})
+    Catalog(url, upkeep=False).table("b").update("n = 1", {"x": 6})
+    with pytest.raises(CommitConflict):
+        tx.commit()
+
+
+def test_the_decision_of_one_that_gave_up_goes_too() -> None:
+    catalog, url = lake()
+    gave_up(catalog, url)
+    assert len(decisions(catalog)) == 1
+    assert Catalog(url, upkeep=False).table("a").append([{"n": 9, "x": 9}]).number == 3
+    assert collector(url).collect_transactions().decisions == 0, "no bundle has its claim yet: one is made"
+    assert collector(url).collect_transactions().decisions == 1
+    assert decisions(catalog) == []
+    for reader in (catalog, Catalog(url)):
+        assert (values(reader, "a"), values(reader, "b")) == ([0, 0, 0, 0, 9], [0, 6, 0, 0])
+    collector(url).table("a").collect()
+    assert Catalog(url).table("a").append([{"n": 8, "x": 8}]).number == 4
+    assert both(Catalog(url), 2, 8).committed
+
+
+def test_one_that_gave_up_in_doubt_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to its second claim is open: it may come later."""
+    catalog, url = lake()
+    create = catalog.store.create
+
+    def doubtful(name: str, data: Any) -> bool:
+        if name.startswith("tables/b/"):
+            raise StoreUnavailable("no answer")
+        return create(name, data)
+
+    monkeypatch.setattr(catalog.store, "create", doubtful)
+    with pytest.raises(CommitUnknown):
+        both(catalog, 1, 5)
+    for _ in range(3):
+        assert collector(url).collect_transactions().decisions == 0
+    assert len(decisions(catalog)) == 1
+
+
+def test_who_finds_that_a_decision_was_collected_under_its_hands_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Refused, and gone when it is looked at: what it was is in the bundles, nothing is concluded here."""
+    catalog, _ = lake()
+    monkeypatch.setattr(catalog.store, "put_if_absent", lambda *_: False)
+    with pytest.raises(StoreUnavailable, match="collected"):
+        decide(catalog.store, 7, committed=False)
+    assert decide(catalog.store, 7, committed=True), "its own: nobody else's goes"
+
+
+def test_decisions_to_abort_by_others_and_those_of_before_stay() -> None:
     catalog, url = lake()
     patient = Catalog(url, upkeep=False, lease_seconds=0, base_delay=0)
     dead = prepared(catalog)

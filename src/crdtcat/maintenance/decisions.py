@@ -1,18 +1,19 @@
-"""Collecting decisions: one to commit goes when every claim that waited for it is in an old bundle.
+"""Collecting decisions: one of a coordinator goes when every claim that waited for it is in an old bundle.
 
 A bundle holds only what is decided, so a claim in a bundle is its own copy of the decision. The file says
 which claims waited for it. Once the bundles of all those logs, older than the grace period by the store's
 clock, reach their numbers, nobody who may act on what it knows asks for it again: readers and writers throw
-away what took half a grace period. Decisions to abort stay, about 70 bytes each: whoever made one does not
-know which claims its coordinator still makes. Safe beside readers, writers, bundlers and other collectors.
-(Model: `Decisions` in proofs/tla.)
+away what took half a grace period. Decisions to abort that somebody else made stay, about 70 bytes each:
+whoever made one does not know which claims the coordinator still makes, and the coordinator could still
+commit. One that gave up itself knows, and will not. Safe beside readers, writers, bundlers and other
+collectors. (Model: `Decisions` in proofs/tla.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from crdtcat.format.decision import decided_claims, decode_decision
+from crdtcat.format.decision import decided_claims
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.protocol import bundle_number
 from crdtcat.session import Session
@@ -33,9 +34,7 @@ def collect_decisions(
     reached = _Reached(store, old_ms, open_log, bundled)
     deleted = []
     for name, data in zip(old, store.get_many([(name, 0, None) for name in old]), strict=True):
-        if data is None or not decode_decision(data, name):
-            continue
-        claims = decided_claims(data, name)
+        claims = None if data is None else decided_claims(data, name)
         if claims and all([reached.past(folder, number) for folder, number in claims.items()]):  # noqa: C419
             deleted.append(name)
     store.delete(deleted)
