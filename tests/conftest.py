@@ -1,4 +1,4 @@
-"""Fixtures for everybody: a real S3 server and a mocked one, both on loopback."""
+"""Fixtures for everybody: a real S3 server and a mocked one, both on loopback, and a clock."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from crdtcat.testing.s3_server import S3Server, real_s3
+from tests.clocks import HandClock
 
 # A change lands or not by what it changed: CI draws the same examples every time. Elsewhere they are new.
 settings.register_profile("ci", derandomize=True)
@@ -91,3 +92,12 @@ def moto_bucket(moto_server: S3Server) -> str:
 def moto_url(moto_bucket: str) -> str:
     """A prefix on the mocked server that nothing else uses."""
     return f"{moto_bucket}/prefix-{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    """By it handles tell how long ago they looked, and how long a commit took."""
+    made = HandClock()
+    for module in ("claiming", "session", "catalog"):
+        monkeypatch.setattr(f"crdtcat.{module}.elapsed_clock", made)
+    return made

@@ -29,6 +29,7 @@ from crdtcat.testing.faulty import Fault, FaultyStore, Plan
 from crdtcat.testing.invariants import check_claims
 from tests.cas.scenes import SCHEMA, lake, meanwhile, rows, two, values
 from tests.catalog.test_races import Stage, StagedStore
+from tests.clocks import HandClock
 from tests.cost.places import asked
 
 FOLDER = "tables/t/main/"
@@ -261,32 +262,13 @@ def test_no_answer_at_all_is_unknown_and_the_writer_starts_anew() -> None:
     assert values(table) == [(1, 0), (3, 0)]
 
 
-class Clock:
-    """`elapsed_clock`, moved by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(crdtcat.claiming, "elapsed_clock", made)
-    monkeypatch.setattr("crdtcat.session.elapsed_clock", made)
-    monkeypatch.setattr("crdtcat.catalog.elapsed_clock", made)
-    return made
-
-
 def collected(other: Table) -> None:
     """Bundle everything and delete what is covered, at once."""
     other.checkpoint()
     other.collect()
 
 
-def test_a_handle_that_slept_does_not_take_a_number_again_that_was_collected(clock: Clock) -> None:
+def test_a_handle_that_slept_does_not_take_a_number_again_that_was_collected(clock: HandClock) -> None:
     """Trap: create-if-absent forgets a name once it is collected (slatedb RFC 0026)."""
     catalog, url = lake()
     sleeper = catalog.create_table("t", SCHEMA, mode="cas")
@@ -303,7 +285,7 @@ def test_a_handle_that_slept_does_not_take_a_number_again_that_was_collected(clo
     check_claims(other.head().log, "other")
 
 
-def test_a_put_that_took_half_a_grace_period_is_looked_up_and_begins_again_if_void(clock: Clock) -> None:
+def test_a_put_that_took_half_a_grace_period_is_looked_up_and_begins_again_if_void(clock: HandClock) -> None:
     catalog, url = lake()
     sleeper = catalog.create_table("t", SCHEMA, mode="cas")
     sleeper.append(rows("mo", 1))
@@ -330,7 +312,7 @@ def test_a_put_that_took_half_a_grace_period_is_looked_up_and_begins_again_if_vo
     assert [n for n, _ in values(Catalog(url).table("t"))] == [1, 2, 9], "the void claim was never bundled"
 
 
-def test_a_slow_put_that_stands_is_not_repeated(clock: Clock) -> None:
+def test_a_slow_put_that_stands_is_not_repeated(clock: HandClock) -> None:
     catalog, _ = lake()
     table = catalog.create_table("t", SCHEMA, mode="cas")
     table.append(rows("mo", 1))

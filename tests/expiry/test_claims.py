@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import crdtcat.claiming
 from crdtcat import Catalog
 from crdtcat.errors import CommitConflict, CommitUnknown, Expired, StoreUnavailable
 from crdtcat.horizons import proposals, propose
@@ -20,31 +19,13 @@ from crdtcat.table import Table
 from crdtcat.testing.faulty import Fault, FaultyStore, from_nth
 from crdtcat.testing.invariants import check_claims
 from tests.cas.scenes import meanwhile
+from tests.clocks import HandClock
 from tests.cost.places import asked
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
 QUICK: dict[str, Any] = {"upkeep": False, "max_commit_delay_seconds": 0, "grace_seconds": 0}
 FOLDER = "tables/t/main/"
 NOW = timedelta(0)
-
-
-class Clock:
-    """`elapsed_clock`, moved by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(crdtcat.claiming, "elapsed_clock", made)
-    monkeypatch.setattr("crdtcat.session.elapsed_clock", made)
-    monkeypatch.setattr("crdtcat.catalog.elapsed_clock", made)
-    return made
 
 
 def rows(*numbers: int) -> list[dict[str, Any]]:
@@ -116,7 +97,7 @@ def collected(table: Table) -> None:
     assert sum(map(is_claim, names(table))) <= 1, "the names of the others are free again"
 
 
-def test_a_handle_that_slept_does_not_take_a_number_again_that_was_folded(clock: Clock) -> None:
+def test_a_handle_that_slept_does_not_take_a_number_again_that_was_folded(clock: HandClock) -> None:
     catalog, table = started(1)
     sleeper = other(catalog, grace_seconds=600)
     sleeper.append(rows(2))
@@ -129,7 +110,7 @@ def test_a_handle_that_slept_does_not_take_a_number_again_that_was_folded(clock:
     check_claims(other(catalog).head().log, "a reader")
 
 
-def test_a_slow_claim_of_a_number_that_was_folded_meanwhile_is_void_and_made_again(clock: Clock) -> None:
+def test_a_slow_claim_of_a_number_that_was_folded_meanwhile_is_void_and_made_again(clock: HandClock) -> None:
     catalog, table = started(1)
     sleeper = other(catalog, grace_seconds=600)
     sleeper.head()
@@ -156,7 +137,7 @@ def test_a_slow_claim_of_a_number_that_was_folded_meanwhile_is_void_and_made_aga
     assert found(other(catalog)) == [1, 2, 3, 9], "the void claim was never bundled"
 
 
-def test_upkeep_does_not_bundle_a_void_claim_below_the_boundary(clock: Clock) -> None:
+def test_upkeep_does_not_bundle_a_void_claim_below_the_boundary(clock: HandClock) -> None:
     """No bundle tells that its number is taken: only the boundary does."""
     catalog, table = started(3)
     collected(table)
@@ -169,7 +150,7 @@ def test_upkeep_does_not_bundle_a_void_claim_below_the_boundary(clock: Clock) ->
     assert found(other(catalog)) == list(range(1, 20))
 
 
-def test_a_slow_claim_that_cannot_look_is_unknown(clock: Clock) -> None:
+def test_a_slow_claim_that_cannot_look_is_unknown(clock: HandClock) -> None:
     """It is stored: nobody may be told that nothing became visible."""
     catalog, _ = started(1)
     store = FaultyStore(catalog.store)

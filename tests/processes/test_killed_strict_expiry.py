@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from crdtcat.errors import CommitUnknown, StoreUnavailable
 from crdtcat.protocol import is_boundary
 from crdtcat.table import Table
 from crdtcat.testing.invariants import check_claims
-from tests.processes.work import SCHEMA, commits_found, kill, reported, rows
+from tests.processes.work import SCHEMA, commits_found, kill_in_turn, reported, rows
 
 FULL = os.environ.get("CRDTCAT_SLOW") == "full"
 KILLS = 400 if FULL else 24
@@ -69,26 +70,21 @@ def keep_up(url: str, verb: str) -> None:
 def test_killed_while_they_append_expire_bundle_and_collect(tmp_path: Path) -> None:
     url, chance = str(tmp_path / "lake"), random.Random(11)
     Catalog(url, **OPTIONS).create_table("t", SCHEMA, mode="cas").append(rows(-1, 0))
-    running: list[tuple[float, Any]] = []
     appenders: list[int] = []
     verbs = itertools.cycle(("expire", "append", "collect", "append", "bundle", "append"))
-    for number in range(KILLS):
-        while len(running) < AT_ONCE:
-            verb, child = next(verbs), number * AT_ONCE + len(running)
-            target: tuple[Any, ...] = (keep_up, url, verb)
-            if verb == "append":
-                appenders.append(child)
-                target = (append, url, child, str(tmp_path / f"{child}.report"))
-            process = _context.Process(target=target[0], args=target[1:])
-            process.start()
-            running.append((time.monotonic() + chance.uniform(0.05, 0.6), process))
-        running.sort(key=lambda item: item[0])
-        moment, process = running.pop(0)
-        time.sleep(max(0.0, moment - time.monotonic()))
-        assert process.exitcode is None, "a child failed by itself"
-        kill(process)
-    for _, process in running:
-        kill(process)
+    numbers = itertools.count()
+
+    def start() -> BaseProcess:
+        verb, child = next(verbs), next(numbers)
+        target: tuple[Any, ...] = (keep_up, url, verb)
+        if verb == "append":
+            appenders.append(child)
+            target = (append, url, child, str(tmp_path / f"{child}.report"))
+        process = _context.Process(target=target[0], args=target[1:])
+        process.start()
+        return process
+
+    kill_in_turn(start, lambda: chance.uniform(0.05, 0.6), kills=KILLS, at_once=AT_ONCE)
     table = Catalog(url, **OPTIONS).table("t")
     _check(url, tmp_path, appenders)
     for _ in range(2):

@@ -10,7 +10,6 @@ import itertools
 import multiprocessing
 import os
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from tests.processes.work import (
     SCHEMA,
     append_for_ever,
     commits_found,
-    kill,
+    kill_in_turn,
     maintain_for_ever,
     reported,
     rows,
@@ -48,17 +47,7 @@ class Children:
         self.appenders: list[int] = []
 
     def run_and_kill(self, kills: int) -> None:
-        running: list[tuple[float, Any]] = []
-        for _ in range(kills):
-            while len(running) < AT_ONCE:
-                running.append((time.monotonic() + self.random.uniform(0.002, 0.06), self._start()))
-            running.sort(key=lambda item: item[0])
-            moment, process = running.pop(0)
-            time.sleep(max(0.0, moment - time.monotonic()))
-            assert process.exitcode is None, "a child failed by itself"
-            kill(process)
-        for _, process in running:
-            kill(process)
+        kill_in_turn(self._start, lambda: self.random.uniform(0.002, 0.06), kills=kills, at_once=AT_ONCE)
 
     def _start(self) -> Any:
         number = next(self.numbers)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
@@ -69,6 +71,24 @@ def kill(process: BaseProcess) -> None:
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
+
+
+def kill_in_turn(
+    start: Callable[[], BaseProcess], lifetime: Callable[[], float], *, kills: int, at_once: int
+) -> None:
+    """Keep so many processes at work, and kill each after some seconds, until so many were; then the rest."""
+    running: list[tuple[float, BaseProcess]] = []
+    for _ in range(kills):
+        while len(running) < at_once:
+            process = start()
+            running.append((time.monotonic() + lifetime(), process))
+        running.sort(key=lambda item: item[0])
+        moment, process = running.pop(0)
+        time.sleep(max(0.0, moment - time.monotonic()))
+        assert process.exitcode is None, "a child failed by itself"
+        kill(process)
+    for _, process in running:
+        kill(process)
 
 
 def reported(report: Path) -> tuple[set[int], set[int]]:
