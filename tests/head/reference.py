@@ -80,7 +80,8 @@ def version_of(made: Made, rows: dict[tuple[VersionId, int], int], paths: Paths)
         if chunk.kind == COPY:
             continue
         tag = None if made.key is None else (made.key, chunk.hash, index)
-        chunks.append(model.Chunk(stored, chunk.partition, after=_after(made, index, paths), tag=tag))
+        called = tuple(item.name for item in chunk.fields)
+        chunks.append(model.Chunk(stored, chunk.partition, _after(made, index, paths), tag, called))
     ops = made.ops
     deletes: set[model.RowId] = set()
     for raw, ordinal in zip(ops.removed_versions.tolist(), ops.removed_ordinals.tolist(), strict=True):

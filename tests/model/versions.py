@@ -8,7 +8,8 @@ A state is a grow-only set of versions over a set of bases; join is union, so co
 Everything else (`standing`, `rows`, `keyed`, `columns`, `conflicts`, `head`) is a pure function of a state.
 
 Decisions here:
-- A chunk's "hash" in the model is a digest of its rows; two chunks of equal rows have equal hashes.
+- A chunk's "hash" in the model is a digest of its rows, by columns and by what these were called: two chunks
+  of equal rows have equal hashes.
 - A cell's stamp is `(version id, part, offset)`: between versions the id decides; within one version a later
   part or row does (two upserts of one key in one commit).
 - A row's position is a path: an append's is one step `(version id, chunk, offset)`; an insertion's is the
@@ -70,16 +71,18 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows added together. `after`: for an insertion, the position it follows. `tag`: kept when re-issued."""
+    """Rows added together. `after`: for an insertion, the position it follows. `tag`: kept when re-issued.
+    `names`: what its columns were called then, which is part of its hash."""
 
     rows: tuple[Row, ...]
     partition: Any = None
     after: Position | None = None
     tag: Tag | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def hash(self) -> str:
-        return hashlib.sha256(repr((self.rows, self.partition)).encode()).hexdigest()[:12]
+        return hashlib.sha256(repr((self.rows, self.partition, self.names)).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

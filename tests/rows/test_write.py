@@ -130,6 +130,21 @@ def test_the_same_rows_inserted_by_two_at_once_are_there_once() -> None:
     assert content(table) == content(other) == rows
 
 
+def test_equal_rows_in_a_column_that_was_made_anew_are_other_rows() -> None:
+    """As one insertion they would be in the older column, and gone when somebody drops it."""
+    catalog = lake()
+    table = catalog.create_table("t", SCHEMA)
+    table.write(made(0, 4))
+    other = another(catalog).table("t")
+    more = made(0, 2) + made(10, 12) + made(2, 4)
+    arrive = held_back(other, lambda: other.write(more))
+    table.drop_column("value")
+    table.add_column("value", pa.float64())
+    table.write(more)
+    arrive()
+    assert content(table) == made(0, 2) + 2 * made(10, 12) + made(2, 4)
+
+
 def test_columns_added_dropped_widened_and_replaced() -> None:
     table = written(made(0, 5))
     table.write([{"id": at, "name": f"n{at}", "more": at * 2} for at in range(5)])

@@ -2,15 +2,18 @@
 
 Two writers who replace a table's content by the same new content insert the same rows in the same places,
 without knowing of each other. That is one insertion: the smaller version's rows are in the table, the other's
-are known as those, and what is done to either is done to both.
+are known as those, and what is done to either is done to both. Values are the same only in the same columns:
+under the name of one that was dropped and made anew, equal rows are other rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.row_ops import Insertion, RowOps
+from crdtcat.format.schema_code import decode_schema
 from crdtcat.format.version import pack
 from crdtcat.head.clocks import Clocks
 from crdtcat.log.log import Log
@@ -33,13 +36,15 @@ def twins(log: Log, inserted: Mapping[int, Insertion], clocks: Clocks) -> dict[i
 
     Theorem: `equal_insertions_are_one`. O(insertions), times those of one place that knew of each other.
     """
-    firsts: dict[tuple[bytes, bytes, int], list[int]] = {}
+    columns = cache(lambda at: frozenset(item.column for item in decode_schema(log.schemas[at], "schema")))
+    firsts: dict[tuple[object, ...], list[int]] = {}
     found: dict[int, int] = {}
-    seen: dict[tuple[int, bytes, bytes], int] = {}
+    seen: dict[tuple[object, ...], int] = {}
     for chunk in sorted(inserted):
         version = int(log.chunk_version[chunk])
         item = inserted[chunk]
-        place = pack([item.after.packed(), item.starts.tobytes()]), log.hash[chunk].tobytes()
+        where = pack([item.after.packed(), item.starts.tobytes()])
+        place = where, log.hash[chunk].tobytes(), columns(int(log.chunk_schema[chunk]))
         occurrence = seen[version, *place] = seen.get((version, *place), 0) + 1
         group = firsts.setdefault((*place, occurrence), [])
         for first in group:
