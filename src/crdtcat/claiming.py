@@ -1,9 +1,10 @@
 """Committing to a table in CAS mode: claim the next number, rebase past whoever was faster, or say why not.
 
 Warm, a commit is one PUT, or two with a segment: the handle knows the last claim and tries the next number;
-one whose last commit had to pass others looks there first. After a lost race it tries the next number at once
-where the winner is new, which the loser knows from when the number was free: the winner cannot be back yet.
-Otherwise, and when it happens again and again, it pauses and looks.
+one whose last commit had to pass others looks there first. After a lost race it tries the next number at
+once, except after the second, when it pauses and looks: whoever has lost often must not wait longer than
+those who have just come. Whoever has won past others waits for a request before it comes again: a loser has
+to read what the winner wrote, and would lose to it every time.
 
 What to ask for and what to make of the answers is `crdtcat.protocol.committer`; here are the clock, the
 pauses, the reading of the log, and what the table's policy says about conflicts. The knowledge whose age
@@ -23,7 +24,7 @@ import numpy as np
 
 from crdtcat.changes import LogChange
 from crdtcat.clock import VersionId
-from crdtcat.cold_claims import begin, holds, newest
+from crdtcat.cold_claims import Won, begin, holds, newest
 from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide, read_decision
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
     from crdtcat.head import Head
     from crdtcat.session import Session
 
-AT_ONCE_REQUESTS: Final = 5
-"""Whoever loses a number that was free so many requests ago tries the next at once, without a pause."""
+PAUSED_RACE: Final = 2
+"""The lost race after which a commit pauses, and looks; after all others it tries again at once."""
+PAUSE_REQUESTS: Final = 4
+"""How many requests it pauses at most, and within how many after its last commit a winner waits."""
 
 
 def commit_claim(
@@ -98,7 +101,7 @@ class Committing:
         self.session, self.slot, self.seen = session, slot, seen
         self.rebases = 0
         self.created_at = self.known_at = -np.inf
-        self.tried_at = self.free_at = -np.inf
+        self.tried_at = -np.inf
         self.step: Claimer[Any] | None = None
 
     def run(self, change: LogChange, parent: Parent, known_at: float) -> tuple[VersionId, int, int]:
@@ -151,7 +154,9 @@ class Committing:
     def _claimed(self, change: LogChange, parent: Parent) -> Committer[LogChange]:
         """Try until it is there, or cannot be, or has to begin again; then the log was read just now."""
         session = self.session
-        hlc, crowded, self.free_at = session.clock.tick(), session.chain.crowded, self.known_at
+        if change.stands:
+            self._let_others_go_first()
+        hlc, crowded = session.clock.tick(), session.chain.crowded
         step = Committer.begin(session.folder, change, parent, hlc, looking=crowded, old=self._is_old())
         while True:
             self.created_at = elapsed_clock()
@@ -160,7 +165,11 @@ class Committing:
             if step.outcome in (ClaimOutcome.DONE, ClaimOutcome.STALE):
                 self.rebases += claim.rebases or min(1, claim.passed)
                 session.chain.crowded = claim.passed > 0
-                return step if step.outcome is ClaimOutcome.DONE else self._read(step)
+                if step.outcome is ClaimOutcome.STALE:
+                    return self._read(step)
+                now = elapsed_clock()
+                session.chain.won = Won(now, now - self.tried_at) if claim.passed else None
+                return step
             if step.outcome is ClaimOutcome.UNKNOWN:
                 raise CommitUnknown(
                     f"{claim_name(session.folder, claim.number)}: the store gave no clear answer; the commit "
@@ -184,9 +193,9 @@ class Committing:
                 )
             now = elapsed_clock()
             request = (now - self.tried_at) / 2  # the try, and the look at whoever was faster
-            at_once = claim.rebases == 1 or now - self.free_at < AT_ONCE_REQUESTS * request
+            at_once = claim.rebases != PAUSED_RACE
             if not at_once:
-                time.sleep(pause_seconds(claim.rebases, session.options, request))
+                time.sleep(pause_seconds(1, session.options, PAUSE_REQUESTS * request))
             step = (step.aged() if self._is_old() else step).resumed(looking=not at_once)
 
     def _read(self, step: Committer[LogChange]) -> Committer[LogChange]:
@@ -194,6 +203,15 @@ class Committing:
         with _unknown_if_created(step):
             self.session.refresh()
         return step.read(held=holds(self.session.state, step.claim))
+
+    def _let_others_go_first(self) -> None:
+        """Wait for a request or two, if the last commit, just now, was past others: they are still there."""
+        won, options = self.session.chain.won, self.session.options
+        if won is None or not options.base_delay:
+            return
+        if elapsed_clock() - won.at < PAUSE_REQUESTS * won.request:
+            part = random.uniform(1, 2) if options.jitter else 2  # noqa: S311 - spreads load, no secret
+            time.sleep(min(options.max_delay, won.request * part))
 
     def _decided(self, transaction: int) -> bool:
         """Whether a transaction that is in the way was committed; after its lease it is aborted."""
@@ -213,16 +231,13 @@ class Committing:
         if step.listing:
             self.known_at = elapsed_clock()
         while wants := step.wants:
-            asked_at = elapsed_clock()
             if isinstance(wants[0], PutIfAbsent):
                 self.slot.in_doubt()
-                self.tried_at = asked_at
+                self.tried_at = elapsed_clock()
             with _unknown_if_created(step):
                 found = answers(self.session.store, wants, unclear)
             if isinstance(found[0], Got) and found[0].data is not None:
                 chain.meet(claim_name(folder, step.claim.number), found[0].data)
-            elif isinstance(found[0], Got) and not step.claim.taken:
-                self.free_at = asked_at
             before, step = step, (step.aged() if self._is_old() else step).take(found)
             if step.created and not before.created:
                 chain.meet(claim_name(folder, step.claim.number), step.claim.data)

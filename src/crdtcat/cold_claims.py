@@ -8,7 +8,7 @@ one's id. A hint that leads nowhere is passed over: it is advice, never proof, a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 MET_MAX: Final = 256  # files of claims, each at most as large as what may be inlined
 
 
+class Won(NamedTuple):
+    """A commit that had to pass others: when it was made, and how long its last request took."""
+
+    at: float
+    request: float
+
+
 @dataclass
 class Chain:
     """What a handle knows of a log's claims.
@@ -41,6 +48,7 @@ class Chain:
         known_at: when that was known to be the newest, by `elapsed_clock`.
         crowded: whether the last commit had to pass others, and nothing was listed since: then the next one
             looks before it tries.
+        won: the last commit, if it had to pass others.
         met: files of claims that were read or made on the way, which the next refresh need not ask for.
         met_at: when the first of them was.
     """
@@ -48,6 +56,7 @@ class Chain:
     parent: Parent | None = None
     known_at: float = 0.0
     crowded: bool = False
+    won: Won | None = None
     met: dict[str, bytes] = field(default_factory=dict)
     met_at: float = 0.0
 

@@ -162,11 +162,11 @@ def test_who_loses_one_race_makes_three_requests_and_pauses_for_nobody(
     assert cost == {"put": 2 if inlined else 3, "get": 1}
 
 
-def test_who_loses_young_races_tries_again_at_once_and_otherwise_pauses_and_looks(
+def test_who_loses_tries_again_at_once_but_for_one_pause_and_one_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Slow requests, and others that are faster every time: while what was known to be free is young, a race
-    lost costs two requests; after that the pause and the look come in between."""
+    """Slow requests, and others that are faster every time: a race lost costs two requests; after the second
+    the pause and the look come in between. Who has lost more does not wait longer."""
     catalog, url = lake()
     table = catalog.create_table("t", SCHEMA, mode="cas")
     table.append(rows("mo", 0))
@@ -195,10 +195,22 @@ def test_who_loses_young_races_tries_again_at_once_and_otherwise_pauses_and_look
     monkeypatch.setattr(catalog.store, "create", slow)
     monkeypatch.setattr(catalog.store, "get_many", slow_get)
     cost = asked(catalog, lambda: table.append(rows("mo", 99)))
-    # Lost after 2, 4, 6 and 10 requests: the first two at once; a look found a number free before the last.
+    # Lost four times: a look found the number free that was then lost for the third time.
     assert cost == {"put": 5, "get": 4 + 1}
     assert len(paused) == 1
     assert 0 <= paused[0] <= 4
+    # The others are still there: it waits for a request or two before it comes again, if that is soon.
+    monkeypatch.setattr(catalog.store, "create", create)
+    table.append(rows("mo", 100))
+    assert 1 <= paused[1] <= 2
+    table.append(rows("mo", 101))
+    assert len(paused) == 2, "nobody was there"
+    other.append(rows("mo", 102))
+    paused.clear()
+    table.append(rows("mo", 103))
+    now[0] += 5
+    table.append(rows("mo", 104))
+    assert paused == [], "it was long ago"
 
 
 def test_claims_met_on_the_way_are_not_asked_for_again() -> None:
