@@ -2,9 +2,8 @@
 
 Warm, a commit is one PUT, or two with a segment: the handle knows the last claim and tries the next number;
 one whose last commit had to pass others looks there first. After a lost race it tries the next number at
-once, except after the second, when it pauses and looks: whoever has lost often must not wait longer than
-those who have just come. Whoever has won past others waits for a request before it comes again: a loser has
-to read what the winner wrote, and would lose to it every time.
+once, except after the second, when it pauses and looks; whoever has won lets others go first
+(`crdtcat.pauses`).
 
 What to ask for and what to make of the answers is `crdtcat.protocol.committer`; here are the clock, the
 pauses, the reading of the log, and what the table's policy says about conflicts. The knowledge whose age
@@ -14,17 +13,16 @@ brought it.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crdtcat.changes import LogChange
 from crdtcat.clock import VersionId
-from crdtcat.cold_claims import Won, begin, holds, newest
+from crdtcat.cold_claims import begin, holds, newest
 from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide, read_decision
@@ -33,7 +31,13 @@ from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, Store
 from crdtcat.format.version import TO_CAS, TO_MERGE
 from crdtcat.log import Log
 from crdtcat.modes import ModeSwitched, knows_switch
-from crdtcat.options import Options
+from crdtcat.pauses import (
+    PAUSED_RACE,
+    Won,
+    losers_pause_seconds,
+    pause_seconds,
+    winners_pause_seconds,
+)
 from crdtcat.protocol import Got, Outcome, Publish, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
 from crdtcat.protocol.committer import Committer
@@ -45,11 +49,6 @@ from crdtcat.writing.writer import Slot, advice
 if TYPE_CHECKING:
     from crdtcat.head import Head
     from crdtcat.session import Session
-
-PAUSED_RACE: Final = 2
-"""The lost race after which a commit pauses, and looks; after all others it tries again at once."""
-PAUSE_REQUESTS: Final = 4
-"""How many requests it pauses at most, and within how many after its last commit a winner waits."""
 
 
 def commit_claim(
@@ -154,8 +153,9 @@ class Committing:
     def _claimed(self, change: LogChange, parent: Parent) -> Committer[LogChange]:
         """Try until it is there, or cannot be, or has to begin again; then the log was read just now."""
         session = self.session
-        if change.stands:
-            self._let_others_go_first()
+        pause = winners_pause_seconds(session.chain.won, elapsed_clock(), session.options)
+        if pause and change.stands:  # not with claims of other tables in hand
+            time.sleep(pause)
         hlc, crowded = session.clock.tick(), session.chain.crowded
         step = Committer.begin(session.folder, change, parent, hlc, looking=crowded, old=self._is_old())
         while True:
@@ -195,7 +195,7 @@ class Committing:
             request = (now - self.tried_at) / 2  # the try, and the look at whoever was faster
             at_once = claim.rebases != PAUSED_RACE
             if not at_once:
-                time.sleep(pause_seconds(1, session.options, PAUSE_REQUESTS * request))
+                time.sleep(losers_pause_seconds(request, session.options))
             step = (step.aged() if self._is_old() else step).resumed(looking=not at_once)
 
     def _read(self, step: Committer[LogChange]) -> Committer[LogChange]:
@@ -203,15 +203,6 @@ class Committing:
         with _unknown_if_created(step):
             self.session.refresh()
         return step.read(held=holds(self.session.state, step.claim))
-
-    def _let_others_go_first(self) -> None:
-        """Wait for a request or two, if the last commit, just now, was past others: they are still there."""
-        won, options = self.session.chain.won, self.session.options
-        if won is None or not options.base_delay:
-            return
-        if elapsed_clock() - won.at < PAUSE_REQUESTS * won.request:
-            part = random.uniform(1, 2) if options.jitter else 2  # noqa: S311 - spreads load, no secret
-            time.sleep(min(options.max_delay, won.request * part))
 
     def _decided(self, transaction: int) -> bool:
         """Whether a transaction that is in the way was committed; after its lease it is aborted."""
@@ -288,16 +279,6 @@ def _unknown_if_created(step: Committer[LogChange]) -> Iterator[None]:
             f"{claim_name(step.claim.folder, step.claim.number)} is stored, and its number may have been "
             f"used before: {error}; {advice(step.claim.change.key)}"
         ) from error
-
-
-def pause_seconds(tries: int, options: Options, request: float = 0.0) -> float:
-    """How long to wait after losing so many times: doubling, capped, a random part of it.
-
-    Not less than a request takes: whoever waits less meets the same others again.
-    """
-    base = max(options.base_delay, request) if options.base_delay else 0.0
-    longest: float = min(options.max_delay, base * 2 ** min(tries - 1, 32))
-    return random.uniform(0, longest) if options.jitter else longest  # noqa: S311 - spreads load, no secret
 
 
 def _beyond(seen: Head, parent: Parent) -> dict[int, int]:

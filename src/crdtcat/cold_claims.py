@@ -8,7 +8,7 @@ one's id. A hint that leads nowhere is passed over: it is advice, never proof, a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from crdtcat.format.version import TO_MERGE, UPKEEP, decode_version
 from crdtcat.log import Log, State
 from crdtcat.log.modes import mode_of
 from crdtcat.modes import ModeSwitched
+from crdtcat.pauses import Won
 from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
 from crdtcat.protocol.claimer import Claimer, Parent
 from crdtcat.protocol.names import hint_name
@@ -30,13 +31,6 @@ if TYPE_CHECKING:
 
 
 MET_MAX: Final = 256  # files of claims, each at most as large as what may be inlined
-
-
-class Won(NamedTuple):
-    """A commit that had to pass others: when it was made, and how long its last request took."""
-
-    at: float
-    request: float
 
 
 @dataclass

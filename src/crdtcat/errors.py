@@ -174,7 +174,7 @@ class CommitConflict(CommitError):
         self.again: Callable[[Any], Any] | None = None
 
     def retry(self, on_conflict: Any = None) -> Any:
-        """Try the same change again, with other answers to conflicts: the version, or `CommitConflict`.
+        """Try the same change again, with other answers to conflicts: what the call returns, or this again.
 
         Nothing is computed or stored anew. Raises `InvalidArgument` where there is nothing to try: a copy of
         the error, or a transaction, which is repeated as a whole.

@@ -187,6 +187,8 @@ def test_resolvers_are_asked(answer: str) -> None:
         (sides,) = caught.value.sides
         assert sides.mine.to_pylist() == [{"x": 5}]
         assert values(table) == [(0, 6), (1, 0)]
+        assert caught.value.retry("ours").versions == 1
+        assert values(table) == [(0, 5), (1, 0)]
     else:
         table.merge("b")
         assert values(table) == [(0, 5), (1, 0)]

@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from crdtcat.clock.hlc import wall_ms
 from crdtcat.cold_claims import newest
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.drive import elapsed_clock
-from crdtcat.errors import CommitContended, Expired, InvalidArgument
+from crdtcat.errors import CommitConflict, CommitContended, Expired, InvalidArgument
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.ops import origin_of, with_origin
 from crdtcat.format.sections import Array
@@ -75,10 +76,11 @@ class MergedChange(TransactionChange):
         return judged_by(self, unaware, log, index)
 
 
-def merge_strict(target: Session, source: Session) -> MergeResult:
+def merge_strict(target: Session, source: Session, on_conflict: Any = None) -> MergeResult:
     """Commit what a branch has and the target lacks, under the target's next number.
 
     Costs a refresh of both, 2 PUTs, and a refresh; more where others commit meanwhile, as any commit.
+    `on_conflict`: instead of what the target's options say.
 
     Raises:
         CommitConflict: a commit that the branch has not seen touched the same, and the policy says to fail;
@@ -93,11 +95,15 @@ def merge_strict(target: Session, source: Session) -> MergeResult:
         NotFound: the target or the source was dropped or deleted.
     """
     began, since_ms = time.monotonic(), wall_ms()
+    policy = Policy.of(target.options.on_conflict if on_conflict is None else on_conflict)
     for _ in range(target.options.retries + 1):
         try:
-            done = _merged(target, source, since_ms)
+            done = _merged(target, source, since_ms, policy)
         except Superseded:
             continue
+        except CommitConflict as error:
+            error.again = lambda answers: merge_strict(target, source, answers)
+            raise
         except Switched as error:
             error.session.refresh()  # or dropped: it says so
             raise CommitContended(
@@ -124,7 +130,7 @@ def origins(log: Log) -> Array:
     return found
 
 
-def _merged(target: Session, source: Session, since_ms: int) -> MergeResult:
+def _merged(target: Session, source: Session, since_ms: int, policy: Policy) -> MergeResult:
     theirs, known_at = source.head(), elapsed_clock()
     before = target.head()
     target.require_not_dropped()
@@ -146,7 +152,7 @@ def _merged(target: Session, source: Session, since_ms: int) -> MergeResult:
     slot = transaction_slot(target)
     staged = _again(carried, named[lacking], _names(theirs.log, before.log, named, known), target.folder)
     change = MergedChange(
-        target.folder, {}, {}, slot, Policy.of(target.options.on_conflict), keys=target.settings.key,
+        target.folder, {}, {}, slot, policy, keys=target.settings.key,
         staged=staged, folders=(target.folder,), places=tuple(np.flatnonzero(lacking).tolist()),
         seen={named[at : at + 1].tobytes(): at for at in range(len(named))},
         origins=frozenset(named[at : at + 1].tobytes() for at in np.flatnonzero(lacking).tolist()),
