@@ -112,9 +112,11 @@ def decided_with_one_claim(trace: Sequence[DecisionEvent]) -> list[DecisionEvent
 
 
 def read_in_one_table(trace: Sequence[DecisionEvent]) -> list[DecisionEvent]:
-    """A forgery: the reader finds nothing in the second table."""
+    """A forgery: the reader finds nothing in the second table of what the first has, too."""
     return [
-        event._replace(found=(event.found[0], ())) if event.op == "result" and event.found[1] else event
+        event._replace(found=(event.found[0], ()))
+        if event.op == "result" and set(event.found[0]) & set(event.found[1])
+        else event
         for event in trace
     ]
 

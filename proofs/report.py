@@ -6,6 +6,8 @@ import sys
 import threading
 from dataclasses import dataclass, field
 
+GOOD, BAD = "ok  ", "FAIL"
+
 
 class MissingTool(Exception):
     """A tool is not installed and could not be installed; the message says what to install."""
@@ -28,12 +30,23 @@ class Report:
         """Print one line of success."""
         with self._lock:
             self.passed += 1
-        self._line("ok  ", part, name, detail, seconds)
+        self._line(GOOD, part, name, detail, seconds)
 
     def gap(self, part: str, name: str, detail: str, seconds: float | None = None) -> None:
         """Print one line of failure and remember it."""
         self.gaps.append(f"{part} {name}: {detail}")
-        self._line("FAIL", part, name, detail, seconds)
+        self._line(BAD, part, name, detail, seconds)
+
+    def relay(self, line: str) -> None:
+        """One line of another process's report, as it is; lines that are no outcome are left out."""
+        if line.startswith(GOOD):
+            with self._lock:
+                self.passed += 1
+        elif line.startswith(BAD):
+            self.gaps.append(" ".join(line.removeprefix(BAD).split()))
+        else:
+            return
+        self.note(line)
 
     def note(self, text: str) -> None:
         """Print a line that is neither."""

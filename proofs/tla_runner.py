@@ -10,19 +10,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from proofs import tools
+from proofs import tlc, tools
 from proofs.report import Report
-
-TLA = tools.HERE / "tla"
-HEAP = "2g"
-MODEL_SECONDS_MAX = 300
 
 KNOWN_MISTAKES = (
     "Log_bundles_first",
@@ -120,7 +114,7 @@ class Configuration:
 def configurations() -> list[Configuration]:
     """Every configuration, passing ones first within each model."""
     found = []
-    for path in TLA.glob("*.cfg"):
+    for path in tlc.TLA.glob("*.cfg"):
         listed = re.search(r"INVARIANTS?\s+(.*)", path.read_text(), re.DOTALL)
         found.append(Configuration(path.stem, tuple(listed.group(1).split()) if listed else ()))
     return sorted(found, key=lambda one: (one.module, one.must_fail, one.name))
@@ -132,32 +126,32 @@ def jobs(report: Report) -> list[Callable[[], None]]:
     Raises:
         MissingTool: no Java, or no TLC.
     """
-    java = tools.command("java", "default-jre-headless")
-    jar = tools.tla_jar()
+    tools.command("java", "default-jre-headless")
+    tools.tla_jar()
     everything = configurations()
     names = {one.name for one in everything}
     for mistake in KNOWN_MISTAKES:
         if f"{mistake}_bug" not in names:
             report.gap("tla", f"{mistake}_bug", "is a known mistake without a configuration")
-    for path in sorted(TLA.glob("*.tla")):
+    for path in sorted(tlc.TLA.glob("*.tla")):
         own = [one for one in everything if one.module == path.stem]
         if not any(one.name.endswith("_probe") for one in own) or all(one.must_fail for one in own):
             report.gap("tla", path.stem, "needs a configuration that passes and a probe")
     # Those that pass search everything there is; the others stop at the first state that is wrong.
     ordered = sorted(everything, key=lambda one: (one.must_fail, one.name not in LARGEST))
-    return [partial(check, java, jar, one, report) for one in ordered]
+    return [partial(check, one, report) for one in ordered]
 
 
-def check(java: str, jar: Path, configuration: Configuration, report: Report) -> None:
+def check(configuration: Configuration, report: Report) -> None:
     """Run one configuration and report what came out."""
     if not configuration.invariants or (configuration.must_fail and len(configuration.invariants) != 1):
         report.gap("tla", configuration.name, "must list invariants; exactly one if it must fail")
         return
     started = time.monotonic()
     try:
-        output = _tlc(java, jar, configuration)
+        output = tlc.search(tlc.TLA, configuration.module, configuration.name, deadlocks=False)
     except subprocess.TimeoutExpired:
-        report.gap("tla", configuration.name, f"took longer than {MODEL_SECONDS_MAX} s")
+        report.gap("tla", configuration.name, f"took longer than {tlc.MODEL_SECONDS_MAX} s")
         return
     seconds = time.monotonic() - started
     good, detail = judge(configuration, output)
@@ -181,19 +175,3 @@ def judge(configuration: Configuration, output: str) -> tuple[bool, str]:
     if finished and not configuration.must_fail:
         return True, f"{len(configuration.invariants)} invariants hold in {finished.group(1)} states"
     return False, f"TLC failed:\n{output}"
-
-
-def _tlc(java: str, jar: Path, configuration: Configuration) -> str:
-    with tempfile.TemporaryDirectory() as scratch:
-        # The first compiler alone: these runs end before the second one would pay for itself.
-        machine = [f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        options = [*machine, f"-Djava.io.tmpdir={scratch}", "-cp", str(jar)]
-        # Models end: a state without a successor is no fault (-deadlock).
-        search = ["-deadlock", "-nowarning", "-workers", "1", "-metadir", scratch]
-        files = ["-config", f"{configuration.name}.cfg", f"{configuration.module}.tla"]
-        done = tools.execute(
-            [java, *options, "tlc2.TLC", *search, *files],
-            folder=TLA,
-            seconds=MODEL_SECONDS_MAX,
-        )
-    return done.stdout + done.stderr

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proofs import claim_rules, mark_traces, tla_runner, tools, traces
+from proofs import claim_rules, mark_traces, tlc, traces
 from proofs.acts import Act
 from proofs.claim_rules import ClaimEvent
 from proofs.claim_traces import ClaimRecorder
@@ -166,24 +166,16 @@ def _run(report: Report, module: str, model: Model) -> None:
 def by_tlc(module: str, model: Model, chosen: Sequence[list[Any]]) -> str:
     """What TLC says about some traces."""
     traces = [[model.write(event) for event in trace] for trace in chosen]
-    java, jar = tools.command("java", "default-jre-headless"), tools.tla_jar()
     trace = f"{module}Trace"
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for source in (f"{module}.tla", f"traces/{trace}.tla", f"traces/{trace}.cfg"):
-            shutil.copy(tla_runner.TLA / source, folder)
+            shutil.copy(tlc.TLA / source, folder)
         body = ",\n".join(f"<<{', '.join(events)}>>" for events in traces)
         (folder / f"{trace}Data.tla").write_text(
             f"---- MODULE {trace}Data ----\nTraces == <<\n{body}\n>>\n====\n"
         )
-        options = ["-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={scratch}"]
-        search = ["-nowarning", "-workers", "1", "-metadir", scratch]  # a deadlock is a refusal: no -deadlock
-        done = tools.execute(
-            [java, *options, "-cp", str(jar), "tlc2.TLC", *search, "-config", f"{trace}.cfg", f"{trace}.tla"],
-            folder=folder,
-            seconds=tla_runner.MODEL_SECONDS_MAX,
-        )
-    return done.stdout + done.stderr
+        return tlc.search(folder, trace, trace, deadlocks=True)  # a deadlock is a refusal
 
 
 def _event(event: Event) -> str:

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from proofs import tla_runner, tools
+from proofs import tla_runner, tlc, tools
 from proofs.report import Report
 from tests.bounds import FULL
 
@@ -37,7 +37,7 @@ CHOSEN = [one for one in tla_runner.configurations() if FULL or one.name in QUIC
 
 
 def test_every_model_is_looked_at() -> None:
-    assert {one.module for one in CHOSEN} == {path.stem for path in tla_runner.TLA.glob("*.tla")}
+    assert {one.module for one in CHOSEN} == {path.stem for path in tlc.TLA.glob("*.tla")}
     assert FULL or len(CHOSEN) == len(QUICK)
 
 
@@ -47,5 +47,5 @@ def test_every_model_is_looked_at() -> None:
 def test_a_model_does_what_its_name_promises(configuration: tla_runner.Configuration) -> None:
     assert JAVA is not None
     report = Report()
-    tla_runner.check(JAVA, tools.TLA_JAR, configuration, report)
+    tla_runner.check(configuration, report)
     assert (report.passed, report.gaps) == (1, [])

@@ -7,9 +7,12 @@ The other half of `StoreConformance`, which see.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -28,6 +31,8 @@ class StoreConcurrency:
     exclusion_rounds: int = 25
     """How many exclusive creations are raced."""
     exclusion_racers: int = 8
+    torn_seconds: float = 0.3
+    """How long an object is read while it is replaced again and again."""
     not_exclusive: str | None = None
     """Why `put_if_absent` of this store may have two winners; the race is then not run."""
     shared_by_processes: bool = True
@@ -92,19 +97,25 @@ class StoreConcurrency:
     def test_a_reader_never_sees_half_an_object(self, store: Store) -> None:
         values = [bytes([letter]) * size for letter, size in ((65, 200_000), (66, 50_000), (67, 1))]
         store.put("torn", values[0])
-        done = threading.Event()
+        enough = threading.Event()
 
         def write() -> None:
-            try:
-                for i in range(30):
-                    store.put("torn", values[i % 3])
-            finally:
-                done.set()
+            for number in itertools.count():
+                store.put("torn", values[number % 3])
+                if enough.is_set():
+                    return
 
         with ThreadPoolExecutor(1) as threads:
             writing = threads.submit(write)
-            while not done.is_set():
-                assert store.get("torn") in values
+            interval = sys.getswitchinterval()
+            sys.setswitchinterval(1e-6)  # or a store in memory is read many times between two steps of a put
+            try:
+                until = time.monotonic() + self.torn_seconds
+                while time.monotonic() < until:
+                    assert store.get("torn") in values
+            finally:
+                enough.set()
+                sys.setswitchinterval(interval)
             writing.result()
 
     def test_a_forked_child_can_use_it(self, store: Store) -> None:
