@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -50,3 +51,34 @@ def meanwhile(table: Table, *actions: Callable[[], Any]) -> None:
 def values(table: Table) -> list[tuple[int, int]]:
     """(n, x) of all rows, in order of n."""
     return sorted((row["n"], row["x"]) for row in table.read(["n", "x"]).to_pylist())
+
+
+Turn = tuple[int, dict[int, int], dict[int, int]]
+"""What one commit was: its number, cells it had read, cells it wrote."""
+
+
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    """`work` of every number below `count`, all at once, to their end. None of them may fail."""
+    failures: list[BaseException] = []
+
+    def one(number: int) -> None:
+        try:
+            work(number)
+        except BaseException as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def replayed(turns: Sequence[Turn], cells: int) -> dict[int, int]:
+    """What is there after all turns by rising number; every one read what the ones before it had left."""
+    now = dict.fromkeys(range(cells), 0)
+    for number, reads, writes in sorted(turns, key=lambda turn: turn[0]):
+        assert {n: now[n] for n in reads} == reads, number
+        now |= writes
+    return now

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from typing import Any
 
@@ -27,7 +26,7 @@ from crdtcat.store.memory import MemoryStore
 from crdtcat.table import Table
 from crdtcat.testing.faulty import Fault, FaultyStore, Plan
 from crdtcat.testing.invariants import check_claims
-from tests.cas.scenes import SCHEMA, lake, meanwhile, rows, two, values
+from tests.cas.scenes import SCHEMA, in_threads, lake, meanwhile, rows, two, values
 from tests.catalog.test_races import Stage, StagedStore
 from tests.clocks import HandClock
 from tests.cost.places import asked
@@ -393,22 +392,13 @@ def test_many_threads_on_disjoint_rows_all_commit() -> None:
     catalog, url = lake()
     table = catalog.create_table("t", SCHEMA, mode="cas")
     table.append(rows("mo", *range(16)))
-    failures: list[BaseException] = []
 
     def work(n: int) -> None:
-        try:
-            handle = Catalog(url).table("t")
-            for turn in range(3):
-                handle.update(f"n = {n}", {"x": 10 * n + turn})
-        except BaseException as error:  # noqa: BLE001
-            failures.append(error)
+        handle = Catalog(url).table("t")
+        for turn in range(3):
+            handle.update(f"n = {n}", {"x": 10 * n + turn})
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(work, 16)
     assert values(table) == [(n, 10 * n + 2) for n in range(16)]
     assert numbers(table) == list(range(1, 50))
     check_claims(table.head().log, "everybody")

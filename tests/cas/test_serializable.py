@@ -14,6 +14,7 @@ import pytest
 from crdtcat import Catalog, Table
 from crdtcat.conflicts import Kind
 from crdtcat.errors import CommitConflict, InvalidArgument
+from tests.cas.scenes import Turn, in_threads, replayed
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
 
@@ -213,36 +214,24 @@ def test_handles_that_read_and_commit_are_serial_in_the_order_of_their_numbers()
     """Values are written once, so who read what from whom is known, and every read can be replayed."""
     cells = 6
     _, url = lake(rows=cells)
-    history: list[tuple[int, dict[int, int], dict[int, int]]] = []
-    failures: list[BaseException] = []
+    history: list[Turn] = []
 
     def work(worker: int) -> None:
         chance, done, turn = random.Random(worker), 0, 0
-        try:
-            t = strict(url)
-            while done < 8:
-                turn += 1
-                looked = chance.sample(range(cells), 2)
-                found = t.read(["n", "x"], filter=f"n in ({looked[0]}, {looked[1]})")
-                reads = dict(zip(found["n"].to_pylist(), found["x"].to_pylist(), strict=True))
-                target, value = chance.randrange(cells), 1000 * (worker + 1) + turn
-                try:
-                    version = t.update(f"n = {target}", {"x": value})
-                except CommitConflict:
-                    continue
-                done += 1
-                history.append((version.number, reads, {target: value}))
-        except BaseException as error:  # noqa: BLE001
-            failures.append(error)
+        t = strict(url)
+        while done < 8:
+            turn += 1
+            looked = chance.sample(range(cells), 2)
+            found = t.read(["n", "x"], filter=f"n in ({looked[0]}, {looked[1]})")
+            reads = dict(zip(found["n"].to_pylist(), found["x"].to_pylist(), strict=True))
+            target, value = chance.randrange(cells), 1000 * (worker + 1) + turn
+            try:
+                version = t.update(f"n = {target}", {"x": value})
+            except CommitConflict:
+                continue
+            done += 1
+            history.append((version.number, reads, {target: value}))
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(work, 4)
     assert len(history) == 32
-    now = dict.fromkeys(range(cells), 0)
-    for number, reads, writes in sorted(history, key=lambda item: item[0]):
-        assert {n: now[n] for n in reads} == reads, number
-        now |= writes
+    replayed(history, cells)

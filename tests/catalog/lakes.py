@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from crdtcat import Catalog
+from crdtcat import Catalog, Table
 from crdtcat.errors import CrdtcatError
 
 
@@ -56,3 +57,11 @@ def rows(table: pa.Table) -> list[dict[str, Any]]:
     """The rows as dicts, in order."""
     found: list[dict[str, Any]] = table.to_pylist()
     return found
+
+
+def append_noise(table: Table, mebibytes: int) -> None:
+    """So much that no encoder makes smaller, 4 MiB in a commit."""
+    for number in range(mebibytes // 4):
+        random = np.random.default_rng(number)
+        count = 4 * 2**20 // 16
+        table.append(pa.table({"a": random.integers(0, 2**60, count), "b": random.random(count)}))

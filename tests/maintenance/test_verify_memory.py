@@ -5,12 +5,11 @@ from __future__ import annotations
 import gc
 import tracemalloc
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from crdtcat import Table
-from tests.catalog.lakes import lake
+from tests.catalog.lakes import append_noise, lake
 
 MIB = 2**20
 
@@ -24,11 +23,7 @@ def stored(mebibytes: int, tmp_path_url: str) -> Table:
     """On disk: a store in memory would be counted."""
     catalog = type(lake())(tmp_path_url, upkeep=False, inline_bytes=0, chunk_rows=16 * 1024)
     table = catalog.create_table("t")
-    for number in range(mebibytes // 4):
-        random = np.random.default_rng(number)
-        table.append(
-            pa.table({"a": random.integers(0, 2**60, 4 * MIB // 16), "b": random.random(4 * MIB // 16)})
-        )
+    append_noise(table, mebibytes)
     return table
 
 

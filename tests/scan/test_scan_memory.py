@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from crdtcat import Table
 from crdtcat.scan import execute, units
-from tests.catalog.lakes import lake
+from tests.catalog.lakes import append_noise, lake
 
 MIB = 2**20
 
@@ -25,11 +24,7 @@ def small_window(monkeypatch: pytest.MonkeyPatch) -> None:
 def stored(mebibytes: int) -> Table:
     catalog = lake(inline_bytes=0, chunk_rows=16 * 1024)
     table = catalog.create_table("t")
-    for number in range(mebibytes // 4):
-        random = np.random.default_rng(number)
-        table.append(
-            pa.table({"a": random.integers(0, 2**60, 4 * MIB // 16), "b": random.random(4 * MIB // 16)})
-        )
+    append_noise(table, mebibytes)
     return table
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import secrets
-import threading
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from crdtcat import Catalog
 from crdtcat.conflicts import Kind
 from crdtcat.errors import CommitConflict, CommitContended, InvalidArgument
 from crdtcat.transaction import Transaction
+from tests.cas.scenes import Turn, in_threads, replayed
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
 
@@ -176,43 +176,28 @@ def test_random_concurrent_transactions_are_serial_in_the_order_of_their_numbers
     """Values are written once, so who read what from whom is known, and every read can be replayed."""
     cells = 6
     _, url = lake("t", rows=cells)
-    history: list[tuple[int, dict[int, int], dict[int, int]]] = []  # (number, reads, writes)
-    lock, failures = threading.Lock(), []
+    history: list[Turn] = []
 
     def work(worker: int) -> None:
         chance, done, turn = random.Random(worker), 0, 0
-        try:
-            catalog = Catalog(url, upkeep=False, base_delay=0.001)
-            while done < 10:
-                turn += 1
-                tx = catalog.transaction(isolation="serializable")
-                looked = chance.sample(range(cells), 2)
-                listed = ", ".join(map(str, looked))
-                found = tx.read("t", ["n", "x"], filter=f"n in ({listed})")
-                reads = dict(zip(found["n"].to_pylist(), found["x"].to_pylist(), strict=True))
-                target, value = chance.choice(looked), 1000 * (worker + 1) + turn
-                tx.update("t", f"n = {target}", {"x": value})
-                try:
-                    tx.commit()
-                except (CommitConflict, CommitContended):
-                    continue
-                done += 1
-                with lock:
-                    history.append((tx.versions["t"][-1].number, reads, {target: value}))
-        except BaseException as error:  # noqa: BLE001
-            failures.append(error)
+        catalog = Catalog(url, upkeep=False, base_delay=0.001)
+        while done < 10:
+            turn += 1
+            tx = catalog.transaction(isolation="serializable")
+            looked = chance.sample(range(cells), 2)
+            listed = ", ".join(map(str, looked))
+            found = tx.read("t", ["n", "x"], filter=f"n in ({listed})")
+            reads = dict(zip(found["n"].to_pylist(), found["x"].to_pylist(), strict=True))
+            target, value = chance.choice(looked), 1000 * (worker + 1) + turn
+            tx.update("t", f"n = {target}", {"x": value})
+            try:
+                tx.commit()
+            except (CommitConflict, CommitContended):
+                continue
+            done += 1
+            history.append((tx.versions["t"][-1].number, reads, {target: value}))
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(work, 4)
     assert len(history) == 40
-    # Serial in the order of numbers: replaying them one by one, every read finds what it found.
-    now = dict.fromkeys(range(cells), 0)
-    for number, reads, writes in sorted(history, key=lambda item: item[0]):
-        assert {n: now[n] for n in reads} == reads, number
-        now |= writes
     final = Catalog(url).read("t")
-    assert dict(zip(final["n"].to_pylist(), final["x"].to_pylist(), strict=True)) == now
+    assert dict(zip(final["n"].to_pylist(), final["x"].to_pylist(), strict=True)) == replayed(history, cells)
