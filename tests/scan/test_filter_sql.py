@@ -201,6 +201,12 @@ def test_many_conditions_work_and_too_many_are_refused() -> None:
         parse_filter(" or ".join(f"big = {value}" for value in range(CONDITIONS_MAX + 1)), table.schema)
 
 
+@pytest.mark.parametrize("text", ["@", "big = @", "- @", "{ : }", "{ : } = big"])
+def test_what_the_parser_lets_through_or_fails_on(text: str) -> None:
+    with pytest.raises(InvalidFilter, match="incomplete"):
+        parse_filter(text, SCHEMA)
+
+
 @given(st.text(max_size=30))
 @settings(max_examples=100, deadline=None)
 def test_any_text_is_a_filter_or_a_typed_error(text: str) -> None:

@@ -65,13 +65,20 @@ def parse_sql(text: str, schema: pa.Schema) -> Predicate:
             wrong kind, or SQL that filters do not take.
     """
     try:
-        tree = sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb")
+        tree = _tree(text)
         remember(tree, text)
         return _Conditions(schema).read(tree)
     except SqlglotError as error:
         raise not_sql(text, error) from error
     except RecursionError as error:
         raise InvalidFilter("the filter is nested too deeply") from error
+
+
+def _tree(text: str) -> exp.Expr:
+    try:
+        return sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb")
+    except (AttributeError, TypeError, IndexError, KeyError) as error:  # the parser's own mistakes
+        raise InvalidFilter(f"the filter {text!r:.200} is not valid SQL: it is incomplete") from error
 
 
 class _Conditions:

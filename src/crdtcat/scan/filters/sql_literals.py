@@ -40,8 +40,11 @@ class Constant:
     value: Value | None
 
 
-def check_arguments(node: exp.Expr, *, negatable: bool = False) -> None:
-    """Refuse a node that carries a modifier which would go unread."""
+def check_arguments(node: exp.Expr | None, *, negatable: bool = False) -> None:
+    """Refuse a node that carries a modifier which would go unread, and one that is not there: the parser
+    takes a sign before nothing."""
+    if node is None:
+        raise InvalidFilter("the filter is incomplete: a sign stands before or after nothing")
     unread = {name for name, value in node.args.items() if value and name not in _ARGUMENTS}
     if unread or (node.args.get("negate") and not negatable):
         raise unsupported(node)
