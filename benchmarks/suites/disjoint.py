@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from benchmarks.crew import Crew, EngineCannot, EngineFailed, crew
 from benchmarks.job import Job
 from benchmarks.places import FAR, LOCAL, Places, places
 from benchmarks.report import Results, progress
+from crdtcat import Catalog
 from crdtcat.intervals import RowSet
 
 PURPOSE = (
@@ -76,6 +79,7 @@ def run(job: Job) -> Results:
     for kind in kinds:
         title = f"{kind}: processes x up to {commits} updates of {AT_ONCE} own rows, at most {seconds:g} s"
         results.add(title, HEADER, rows[kind], " ".join([*notes[kind], job.absent()]).strip())
+    _requests(results)
     _overlaps(job, results)
     return results
 
@@ -109,6 +113,38 @@ def _measured(workers: Crew, where: Places, part: Part) -> tuple[list[Any], str]
     per = None if requests is None or not taken else requests / len(taken)
     row = [len(taken) / wall, p50, p99, len(taken), len(errors), per, lost]
     return row, errors[0][:160] if errors else ""
+
+
+def _requests(results: Results) -> None:
+    """Counted, not timed: what an append in CAS mode asks for that comes after others, nobody racing."""
+    rows = [
+        [between, _asked(between, met=False), _asked(between, met=True), 2 + between]
+        for between in (0, 1, 2, 5, 10)
+    ]
+    results.add(
+        "Requests of a commit past others, CAS mode",
+        ["commits between", "of a handle that had met nobody", "of one that had met others", "2 + between"],
+        rows,
+        "Each race lost costs a try and a look besides; what no scheme can have together is in "
+        "[008](../design/008-cas.md#what-a-commit-past-k-others-must-cost).",
+    )
+
+
+def _asked(between: int, *, met: bool) -> int:
+    url = f"memory://disjoint-{secrets.token_hex(8)}"
+    catalog, other = Catalog(url, upkeep=False), Catalog(url, upkeep=False)
+    table = catalog.create_table("t", pa.schema([("n", pa.int64())]), mode="cas")
+    table.append([{"n": 0}])
+    theirs = other.table("t")
+    if met:
+        theirs.append([{"n": 1}])
+        table.append([{"n": 2}])
+    for _ in range(between):
+        theirs.append([{"n": 3}])
+    before = catalog.store.requests.snapshot()
+    table.append([{"n": 4}])
+    cost = catalog.store.requests.since(before)
+    return int(cost.put + cost.get + cost.list)
 
 
 def _overlaps(job: Job, results: Results) -> None:

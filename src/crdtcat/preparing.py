@@ -20,7 +20,14 @@ from crdtcat.clock import VersionId
 from crdtcat.conflicts import WriteSet, write_set
 from crdtcat.decisions import decide
 from crdtcat.drive import elapsed_clock
-from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreError, StoreUnavailable
+from crdtcat.errors import (
+    CommitConflict,
+    CommitContended,
+    CommitUnknown,
+    LimitExceeded,
+    StoreError,
+    StoreUnavailable,
+)
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
 from crdtcat.log import Log
 from crdtcat.log.build import LogBuilder
@@ -106,7 +113,7 @@ class Superseded(Exception):
     """What came between makes the change another one: it has to be made anew. No error: acted on."""
 
 
-_REFUSED: Final = (CommitConflict, CommitContended, ModeSwitched, Superseded)
+_REFUSED: Final = (CommitConflict, CommitContended, LimitExceeded, ModeSwitched, Superseded)
 
 
 def transaction_slot(session: Session) -> Slot:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crdtcat import Catalog
 from crdtcat.conflicts import Answer
-from crdtcat.errors import CommitConflict, CommitUnknown, InvalidArgument, StoreUnavailable
+from crdtcat.errors import CommitConflict, CommitUnknown, InvalidArgument, LimitExceeded, StoreUnavailable
 from crdtcat.store.memory import MemoryStore
 from crdtcat.table import Table
 from crdtcat.testing.faulty import FaultyStore, from_nth
@@ -208,6 +208,34 @@ def test_a_choice_made_on_the_branch_is_not_undone_in_silence_when_it_comes_back
     with pytest.raises(CommitConflict, match="update-update"):
         table.merge("b")
     assert values(table) == [(0, 6)]
+
+
+def test_what_the_merging_handle_had_read_counts_where_it_is_serializable() -> None:
+    catalog, url = lake(isolation="serializable")
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0, 1))
+    table.branch("b").append(rows("mo", 2))
+    table.read(filter="n = 0")
+    other = Catalog(url, upkeep=False).table("t")
+    other.update("n = 0", {"x": 1})
+    with pytest.raises(CommitConflict, match="read-write"):
+        table.merge("b")
+    other.update("n = 0", {"x": 2})
+    assert table.merge("b").versions == 1, "it was told, and forgot what it had read"
+
+
+def test_what_does_not_fit_into_one_file_is_refused_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine, _ = two()
+    branch = mine.branch("b")
+    for n in range(20):
+        branch.append(rows("mo", 10 + n))
+    monkeypatch.setattr("crdtcat.format.version.VERSION_FILE_BYTES_MAX", 4_000)
+    with pytest.raises(LimitExceeded):
+        mine.merge("b")
+    assert not list(mine._session.store.list("transactions/"))
+    assert len(mine.history()) == 1
 
 
 def test_two_who_merge_at_once_merge_once() -> None:

@@ -10,7 +10,8 @@ knows what the target has, and under which name: wherever a version that is carr
 has under another id, it gets that id instead. Two who merge the same at once find out when the second meets
 the claim of the first, and begin again.
 
-What a branch had read is not looked at, only what it wrote. Upkeep of the branch stays behind.
+What a branch had read is not looked at, only what it wrote; what the merging handle has read is, as always,
+if its isolation is serializable. Upkeep of the branch stays behind.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from crdtcat.preparing import (
     transaction_slot,
 )
 from crdtcat.protocol.claimer import Verdict
+from crdtcat.reading import asked_of
 from crdtcat.session import Session
 from crdtcat.writing.restamp import StagedVersion, renamed
 from crdtcat.writing.staged import require_in_time
@@ -94,22 +96,31 @@ def merge_strict(target: Session, source: Session, on_conflict: Any = None) -> M
             are in segments; or it took so long that their rows may be garbage.
         NotFound: the target or the source was dropped or deleted.
     """
-    began, since_ms = time.monotonic(), wall_ms()
+    began = time.monotonic()
+    try:
+        done = _repeated(target, source, on_conflict)
+    except CommitConflict as error:
+        error.again = lambda answers: merge_strict(target, source, answers)
+        raise
+    finally:
+        target.notes.forget()  # what was read for it
+    return replace(done, seconds=time.monotonic() - began)
+
+
+def _repeated(target: Session, source: Session, on_conflict: Any) -> MergeResult:
+    """Merge; again, where others merged some of it meanwhile."""
+    since_ms = wall_ms()
     policy = Policy.of(target.options.on_conflict if on_conflict is None else on_conflict)
     for _ in range(target.options.retries + 1):
         try:
-            done = _merged(target, source, since_ms, policy)
+            return _merged(target, source, since_ms, policy)
         except Superseded:
             continue
-        except CommitConflict as error:
-            error.again = lambda answers: merge_strict(target, source, answers)
-            raise
         except Switched as error:
             error.session.refresh()  # or dropped: it says so
             raise CommitContended(
                 f"table {target.table!r} is in another mode by now; nothing was merged: repeat it"
             ) from error
-        return replace(done, seconds=time.monotonic() - began)
     raise CommitContended(f"others merged branch {source.branch!r} again and again meanwhile: repeat it")
 
 
@@ -149,20 +160,21 @@ def _merged(target: Session, source: Session, since_ms: int, policy: Policy) -> 
     carried = select(theirs.log, lacking)
     _require_carriable(source, carried)
     require_in_time(since_ms)
-    slot = transaction_slot(target)
+    slot, notes = transaction_slot(target), target.notes.all()
     staged = _again(carried, named[lacking], _names(theirs.log, before.log, named, known), target.folder)
     change = MergedChange(
         target.folder, {}, {}, slot, policy, keys=target.settings.key,
-        staged=staged, folders=(target.folder,), places=tuple(np.flatnonzero(lacking).tolist()),
+        asked=asked_of(target, before.log, notes), staged=staged, folders=(target.folder,),
+        places=tuple(np.flatnonzero(lacking).tolist()),
         seen={named[at : at + 1].tobytes(): at for at in range(len(named))},
         origins=frozenset(named[at : at + 1].tobytes() for at in np.flatnonzero(lacking).tolist()),
     )  # fmt: skip
     common = Head(target.table, select(before.log, np.isin(known, named)), target.settings)
     work = Committing(target, slot, common)
-    judged = (
-        before.folded.standing & ~before.log.is_upkeep & ~np.isin(before.log.operation, (TO_CAS, TO_MERGE))
-    )
-    work.judged(change, np.flatnonzero(judged).tolist())
+    commits = before.folded.standing & ~before.log.is_upkeep
+    commits &= ~np.isin(before.log.operation, (TO_CAS, TO_MERGE))
+    work.require_unchanged(change, notes, before.log)
+    work.judged(change, np.flatnonzero(commits).tolist())
     commit_prepared(target.store, slot, [Prepared(work, change, newest(before.log), known_at)])
     assert work.step is not None
     listed = set(before.conflicts)
