@@ -106,7 +106,8 @@ def test_throughput_reads_what_it_wrote() -> None:
 
 
 def test_writers_of_disjoint_rows_all_commit() -> None:
-    table, overlaps = disjoint.run(TINY).tables
+    table, requests, overlaps = disjoint.run(TINY).tables
+    assert [row[:3] for row in requests.rows] == [[0, 1, 2], [1, 3, 3], [2, 6, 4], [5, 9, 7], [10, 14, 12]]
     assert column(table, "engine") == ["crdtcat", "crdtcat, CAS"]
     assert column(table, "committed") == [4, 4]
     assert not any([*column(table, "failed"), *column(table, "lost")])
