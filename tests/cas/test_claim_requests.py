@@ -1,0 +1,225 @@
+"""What commits of CAS tables cost: alone, rebased past others, in races won and lost, request by request."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import crdtcat.claiming
+from crdtcat import Catalog
+from crdtcat.store.memory import MemoryStore
+from crdtcat.table import Table
+from tests.cas.scenes import SCHEMA, lake, meanwhile, rows, two, values
+from tests.catalog.test_races import Stage, StagedStore
+from tests.cost.places import asked
+
+FOLDER = "tables/t/main/"
+
+
+def numbers(table: Table) -> list[int]:
+    return [version.number for version in table.history()]
+
+
+def names(table: Table) -> list[str]:
+    return [item.name.removeprefix(FOLDER) for item in table._session.store.list(FOLDER)]
+
+
+def test_a_warm_commit_is_one_put_with_no_list_and_no_read() -> None:
+    catalog, _ = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    for n in range(3):
+        assert asked(catalog, lambda n=n: table.append(rows("mo", n))) == {"put": 1}  # type: ignore[misc]
+    large = pa.table({"day": ["mo"] * 60_000, "n": range(60_000), "x": [0] * 60_000}, schema=SCHEMA)
+    assert asked(catalog, lambda: table.append(large)) == {"put": 2}
+    assert numbers(table) == [1, 2, 3, 4]
+    assert names(table) == [f"{n:016d}.c" for n in range(1, 5)]
+
+
+def test_a_cold_commit_asks_for_the_hint_and_lists_once() -> None:
+    catalog, url = lake()
+    catalog.create_table("t", SCHEMA, mode="cas").append(rows("mo", 1))
+    cold = Catalog(url, upkeep=False)
+    handle = cold.table("t")
+    # No hint yet: the hint, the log's listing, the claim that is there, and the commit.
+    assert asked(cold, lambda: handle.append(rows("mo", 2))) == {"get": 2, "list": 1, "put": 1}
+    handle.checkpoint()
+    cold = Catalog(url, upkeep=False)
+    handle = cold.table("t")
+    assert asked(cold, lambda: handle.append(rows("mo", 3))) == {"get": 1, "list": 1, "put": 1}
+    cold = Catalog(url, upkeep=False)
+    handle = cold.table("t")
+    assert asked(cold, lambda: handle.append(rows("mo", 4))) == {"get": 2, "list": 1, "put": 1}
+    assert numbers(handle) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("between", "puts", "gets"), [(1, 2, 1), (2, 3, 3), (3, 3, 4), (10, 3, 11)])
+def test_requests_of_a_rebased_commit_follow_the_commits_that_came_between(
+    between: int, puts: int, gets: int
+) -> None:
+    """A handle that has met nobody yet tries; it guesses that one came, and only then looks how many did."""
+    catalog, url = lake(base_delay=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0))
+    other = Catalog(url, upkeep=False).table("t")
+    for n in range(between):
+        other.append(rows("mo", 1 + n))
+    time.sleep(0.05)  # many times what a request takes here: how many came is not known
+    assert asked(catalog, lambda: table.append(rows("mo", 99))) == {"put": puts, "get": gets}
+    assert puts + gets == between + (2 if between == 1 else 4)
+    assert numbers(table) == list(range(1, between + 3))
+    assert table.history()[-1].rebases == 0  # what history shows does not tell; the result of the commit does
+
+
+@pytest.mark.parametrize("writers", [2, 3, 8, 32])
+def test_writers_in_turn_make_two_requests_and_one_for_each_commit_between(writers: int) -> None:
+    catalog, url = lake(base_delay=0)
+    catalog.create_table("t", SCHEMA, mode="cas")
+    lakes = [Catalog(url, upkeep=False, base_delay=0) for _ in range(writers)]
+    for turn in range(3):
+        for me, each in enumerate(lakes):
+            cost = asked(each, lambda at=each, me=me: at.table("t").append(rows("mo", me)))  # type: ignore[misc]
+            if turn:  # the first time of a handle is cold
+                first = turn == 1 and writers > 2  # the first time that a handle meets others
+                assert sum(cost.values()) == writers - 1 + (4 if first else 2)
+    assert len(catalog.table("t").history()) == 3 * writers
+    alone = lakes[-1]
+    assert asked(alone, lambda: alone.table("t").append(rows("mo", 0))) == {"get": 1, "put": 1}
+    assert asked(alone, lambda: alone.table("t").append(rows("mo", 0))) == {"put": 1}
+
+
+@pytest.mark.parametrize("writers", [2, 4, 8, 16, 32])
+def test_concurrent_writers_on_rows_of_their_own_all_commit_within_their_requests(writers: int) -> None:
+    """Request by request in random order. Every commit makes two requests, one for each commit that came
+    between, one for the first race that it loses, the try, and at most two for each further one, with the
+    look that finds a number free."""
+    url = f"memory://concurrent-{secrets.token_hex(6)}"
+    Catalog(MemoryStore(url)).create_table("t", SCHEMA, mode="cas").append(
+        [{"day": "mo", "n": n, "x": 0} for n in range(writers)]
+    )
+    stage, turns = Stage(writers + 11), max(2, 16 // writers)
+    wrong: list[Any] = []
+    raced: list[int] = []
+
+    def actor(me: int) -> Any:
+        store = StagedStore(url)
+        store.stage = stage
+        catalog = Catalog(store, upkeep=False, base_delay=0)
+        table = catalog.table("t")
+        table.head()
+
+        def run() -> None:
+            for turn in range(turns):
+                parent = table._session.chain.parent
+                assert parent is not None
+                before = store.requests.snapshot()
+                made = table.update([("n", "=", me)], {"x": turn})
+                cost = store.requests.since(before)
+                between, lost = made.number - parent.number - 1, cost.put - 1
+                raced.append(lost)
+                if cost.put + cost.get + cost.list > 2 + between + max(0, 2 * lost - 1):
+                    wrong.append((cost, between))
+
+        return run
+
+    stage.run([actor(me) for me in range(writers)])
+    assert wrong == []
+    assert sum(raced) > 0 or writers == 2, "nobody met anybody: this says nothing"
+    table = Catalog(MemoryStore(url)).table("t")
+    assert [x for _, x in values(table)] == [turns - 1] * writers
+    assert numbers(table) == list(range(1, turns * writers + 2))
+
+
+@pytest.mark.parametrize("inlined", [True, False])
+def test_who_loses_one_race_makes_three_requests_and_pauses_for_nobody(
+    monkeypatch: pytest.MonkeyPatch, *, inlined: bool
+) -> None:
+    """The bound for one commit between: the try, the look, the try; a segment is stored once, before them."""
+    catalog, url = lake(inline_bytes=65_536 if inlined else 0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0))
+    Catalog(url, upkeep=False).table("t").append(rows("mo", 1))
+    monkeypatch.setattr("crdtcat.claiming.time.sleep", lambda _: pytest.fail("it paused"))
+    cost = asked(catalog, lambda: table.append(rows("mo", 2)))
+    assert cost == {"put": 2 if inlined else 3, "get": 1}
+
+
+def test_who_loses_tries_again_at_once_but_for_one_pause_and_one_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Slow requests, and others that are faster every time: a race lost costs two requests; after the second
+    the pause and the look come in between. Who has lost more does not wait longer."""
+    catalog, url = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0))
+    other = Catalog(url, upkeep=False).table("t")
+    now = [1000.0]
+    paused: list[float] = []
+    asked_for: list[str] = []
+    monkeypatch.setattr(crdtcat.claiming, "elapsed_clock", lambda: now[0])
+    monkeypatch.setattr("crdtcat.claiming.time.sleep", paused.append)
+    table._session.chain.known_at = now[0]
+    create = catalog.store.create
+
+    def slow(name: str, data: Any) -> bool:
+        now[0] += 1
+        if len(asked_for) < 4:
+            other.append(rows("mo", 1 + len(asked_for)))
+        asked_for.append(name)
+        return create(name, data)
+
+    get_many = catalog.store.get_many
+
+    def slow_get(ranges: Any) -> Any:
+        now[0] += 1
+        return get_many(ranges)
+
+    monkeypatch.setattr(catalog.store, "create", slow)
+    monkeypatch.setattr(catalog.store, "get_many", slow_get)
+    cost = asked(catalog, lambda: table.append(rows("mo", 99)))
+    # Lost four times: a look found the number free that was then lost for the third time.
+    assert cost == {"put": 5, "get": 4 + 1}
+    assert len(paused) == 1
+    assert 0 <= paused[0] <= 4
+    # The others are still there: it waits for a request or two before it comes again, if that is soon.
+    monkeypatch.setattr(catalog.store, "create", create)
+    table.append(rows("mo", 100))
+    assert 1 <= paused[1] <= 2
+    table.append(rows("mo", 101))
+    assert len(paused) == 2, "nobody was there"
+    other.append(rows("mo", 102))
+    paused.clear()
+    table.append(rows("mo", 103))
+    now[0] += 5
+    table.append(rows("mo", 104))
+    assert paused == [], "it was long ago"
+
+
+def test_claims_met_on_the_way_are_not_asked_for_again() -> None:
+    catalog, url = lake(base_delay=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0))
+    other = Catalog(url, upkeep=False).table("t")
+    for n in range(5):
+        other.append(rows("mo", 1 + n))
+    table.append(rows("mo", 99))
+    assert asked(catalog, table.head) == {"list": 1}
+    assert [n for n, _ in values(table)] == [0, 1, 2, 3, 4, 5, 99]
+
+
+def test_a_commit_that_looked_first_says_that_it_was_rebased() -> None:
+    mine, theirs = two()
+    for turn in range(3):
+        meanwhile(mine, lambda turn=turn: theirs.append(rows("mo", 10 + turn)))  # type: ignore[misc]
+        assert mine.update("n = 0", {"x": turn}).rebases == 1
+
+
+def test_disjoint_commits_are_rebased_without_the_caller_noticing() -> None:
+    mine, theirs = two()
+    meanwhile(mine, lambda: theirs.append(rows("mo", 10)), lambda: theirs.update("n = 1", {"x": 1}))
+    done = mine.update("n = 0", {"x": 2})
+    assert (done.rebases, done.number) == (2, 4)  # past one, and past the other
+    assert values(mine)[:2] == [(0, 2), (1, 1)]
