@@ -57,6 +57,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "crdtcat.protocol.committer": ("tests/protocol/test_committer.py", "tests/protocol/test_claims.py"),
     "crdtcat.protocol.bundler": ("tests/protocol/test_bundler.py", "tests/protocol/test_scheduler.py"),
     "crdtcat.log.join": ("tests/proofs/test_small_scope.py", "tests/log/test_convergence.py"),
+    "crdtcat.head.insertions": (
+        "tests/head/test_insertions.py",
+        "tests/proofs/test_vectors.py",
+        "tests/rows/test_write.py",
+    ),
     "crdtcat.head.fold": (
         "tests/proofs/test_vectors.py",
         "tests/head/test_conflicts.py",

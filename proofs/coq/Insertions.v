@@ -2,8 +2,8 @@
     equal content are one insertion: `crdtcat.head.insertions`.
 
     An insertion is a chunk of a version; insertions compare as versions and then ordinals do. Two are equal if
-    they have the same place (the rows they follow, the content's hash, and how many such the version inserted
-    before) and neither version saw the other. Not knowing of each other is not transitive, so who is equal to
+    they have the same place (the rows they follow, the content's hash, the columns it is of, and how many such the
+    version inserted before) and neither version saw the other. Not knowing of each other is not transitive, so who is equal to
     whom is settled in rising order: each is known as the first that is in the table and that it equals. *)
 
 From Coq Require Import List Bool.
