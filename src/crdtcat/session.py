@@ -19,6 +19,7 @@ import pyarrow as pa
 from crdtcat.claimed import commit_claimed
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.clock.hlc import wall_ms
+from crdtcat.closing import require_settled, settled
 from crdtcat.cold_claims import Chain, newest
 from crdtcat.drive import elapsed_clock, run
 from crdtcat.errors import Corrupt, NotFound
@@ -88,6 +89,7 @@ class Session:
         self.known: Known | None = known_from_settings(settings)
         self.dropped = False
         self.marked = False
+        self.is_settled = True
         self._start(None if copied else clock)
 
     def _start(self, clock: HybridClock | None) -> None:
@@ -149,18 +151,8 @@ class Session:
             began = elapsed_clock()
             if self.start is None or (self.source and wall_ms() - self._start_ms > START_MS_MAX):
                 self._begin()
-            first = Reader(
-                self.folder,
-                self._state,
-                ordered=self.store.lists_in_order,
-                grace_ms=int(self.options.grace_seconds * 1000),
-                marked=self.marked,
-            )
-            try:
-                reader = run(first, self.store, self.chain.at_hand(self.options.grace_seconds / 2))
-            except Corrupt:  # a straggler in the log of a dropped table has lost its predecessors
-                self.check_not_dropped([item.name for item in self.store.list(self.folder)])
-                raise
+            reader, ours = settled(self.store, self._read)
+            self.is_settled = self.is_settled and ours
             self.check_not_dropped([item.name for item in reader.listing])
             self.marked = reader.marked
             self._advance(reader.state)
@@ -170,6 +162,20 @@ class Session:
                 self.chain.saw(newest(reader.state.log), began)
                 self.chain.crowded = False
             return reader
+
+    def _read(self) -> Reader[State]:
+        first = Reader(
+            self.folder,
+            self._state,
+            ordered=self.store.lists_in_order,
+            grace_ms=int(self.options.grace_seconds * 1000),
+            marked=self.marked,
+        )
+        try:
+            return run(first, self.store, self.chain.at_hand(self.options.grace_seconds / 2))
+        except Corrupt:  # a straggler in the log of a dropped table has lost its predecessors
+            self.check_not_dropped([item.name for item in self.store.list(self.folder)])
+            raise
 
     def _begin(self) -> None:
         """A branch's start, from its source's log: what every refresh adds to.
@@ -258,6 +264,8 @@ class Session:
         `crdtcat.claiming.commit_claim`.
         """
         self.require_not_dropped()
+        if seen is not None:
+            require_settled(self)
         whole = version_body(operation, body, metadata, key)
         while True:
             try:

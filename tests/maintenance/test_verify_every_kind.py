@@ -1,8 +1,8 @@
 """Damage in every kind of object there is: `verify` finds it, and no read returns it.
 
 A small catalog with keyed chunks and deleted keys, overlays, deleted rows, compactions, bundles, bases,
-branches, tags, claims, decisions and transactions. A few bytes of each object by default, every byte with
-CRDTCAT_SLOW=full.
+branches, tags, claims, decisions, transactions, and what was closed of these. A few bytes of each object by
+default, every byte with CRDTCAT_SLOW=full.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.string())])
 KINDS = {
     "a version": "tables/*/main/*.v",
     "a bundle": "tables/plain/main/z0*.b",
-    "a base": "tables/keyed/main/zz*.b",
+    "a base": "tables/*/main/zz*.b",
     "a claim": "tables/*/main/*.c",
     "a transaction": "transactions/*.v",
     "a decision": "transactions/*.decision",
+    "what was closed": "transactions/z*",
     "a branch's start": "tables/plain/refs/branches/*.json",
     "a branch's version": "tables/plain/b/*.v",
     "a tag": "tables/plain/refs/tags/*.json",
@@ -71,6 +72,7 @@ def everything() -> Catalog:
     with catalog.transaction() as both:
         both.append("plain", rows(8))
         both.append("other", rows(8))
+    catalog.table("other").expire(older_than=timedelta(0))
     with catalog.transaction() as both:
         both.append("strict", rows(9))
         both.append("stricter", rows(9))

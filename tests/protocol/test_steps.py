@@ -121,6 +121,10 @@ class Counted(NamedTuple):
     def unread(self, bundles: Sequence[str]) -> Sequence[str]:
         return [name for name in bundles if name not in self.held]
 
+    def unsettled(self, names: Sequence[str]) -> Sequence[str]:
+        del names
+        return ()
+
     def joined(self, files: Sequence[tuple[str, bytes]]) -> Counted:
         return Counted(self.held | {name for name, _ in files})
 

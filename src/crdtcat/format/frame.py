@@ -4,7 +4,8 @@
 
     offset  bytes  what
     0       7      "CRDTCAT"
-    7       1      kind: "V" version, "B" bundle, "G" list of condemned segments, "L" of such as were let go
+    7       1      kind: "V" version, "B" bundle, "G" list of condemned segments, "L" of such as were let go,
+                   "T" transactions that were closed
     8       2      format number, big-endian
     10      n      body
     10+n    32     BLAKE3 of everything before
@@ -27,7 +28,7 @@ FORMAT_NUMBER = 1
 HEADER_BYTES = 10
 TRAILER_BYTES = 32
 
-Kind = Literal[b"V", b"B", b"G", b"L"]
+Kind = Literal[b"V", b"B", b"G", b"L", b"T"]
 
 
 def seal(kind: Kind, body: bytes | bytearray) -> bytes:

@@ -1,14 +1,14 @@
 """A table's state as a handle holds it: a log, and which files went into it.
 
-The protocol's reader and collector see a state through `missing`, `unread`, `joined`, `gaps`, `covered`,
-`contains` and `boundary`, and nothing else. Immutable: a refresh makes a new one, and readers of the old one
-go on.
+The protocol's reader and collector see a state through `missing`, `unread`, `unsettled`, `joined`, `gaps`,
+`covered`, `contains` and `boundary`, and nothing else. Immutable: a refresh makes a new one, and readers of
+the old one go on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,25 +16,27 @@ import numpy as np
 from crdtcat.cached import cached_property
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.errors import Corrupt
+from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
 from crdtcat.format.decision import decode_decision
 from crdtcat.format.frame import digest
-from crdtcat.format.sections import Array
 from crdtcat.format.version import UPKEEP, decode_version
 from crdtcat.log.build import LogBuilder
+from crdtcat.log.files import files_without, is_transaction, passed_by
 from crdtcat.log.gaps import gaps_of, require
 from crdtcat.log.horizon import above, require_claims_above
-from crdtcat.log.join import join, join_all
-from crdtcat.log.log import ID, ID_FIELDS, Log, empty_log
+from crdtcat.log.join import join, join_all, select
+from crdtcat.log.log import Log, empty_log
 from crdtcat.log.serialize import Bundle, decode_bundle
 from crdtcat.log.transactions import add_parts, transactions_in
 from crdtcat.protocol.names import (
-    TRANSACTIONS,
     base_number,
     boundary_name,
     bundle_name,
     bundle_rank,
     claim_name,
     claim_number,
+    closed_name,
+    closed_number,
     decided_transaction,
     decision_name,
     is_base,
@@ -42,8 +44,8 @@ from crdtcat.protocol.names import (
     is_claim,
     is_commit,
     is_decision,
-    is_version,
     last,
+    transaction_of,
     version_name,
 )
 
@@ -57,11 +59,14 @@ class State:
         log: the versions.
         bundles: names of bundles joined.
         replaced: names of bundles that those take the place of.
-        elsewhere: transactions that do not touch this table.
+        elsewhere: transactions that do not touch this table, or were passed by when theirs were closed.
         needs: what the clocks of the versions say must exist.
         pending: claims of transactions that are not decided, with their bytes.
         decided: transactions that are, by writer, and whether they were committed.
         base: name of the base that everything below its horizon comes from.
+        closed: which transactions count, as far as that was settled.
+        loose: files of transactions that were taken in and are not settled, by a bundle that has them or by
+            `closed`.
     """
 
     folder: str
@@ -73,6 +78,8 @@ class State:
     pending: tuple[tuple[str, bytes], ...] = ()
     decided: tuple[tuple[int, bool], ...] = ()
     base: str = ""
+    closed: Closed = NOTHING_CLOSED
+    loose: frozenset[str] = frozenset()
 
     @cached_property
     def _identity(self) -> tuple[Any, ...]:
@@ -86,6 +93,8 @@ class State:
             self.pending,
             self.decided,
             self.base,
+            self.closed,
+            self.loose,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -99,7 +108,13 @@ class State:
         its horizon is dead, and not missing. O(k log n)."""
         known = self.elsewhere.union(name for name, _ in self.pending)
         horizon = self.log.horizon if self.base else 0
-        return _without(self.log, [name for name in versions if name not in known], horizon)
+        wanted = [name for name in versions if name not in known and not passed_by(self.closed, name)]
+        return files_without(self.log, wanted, horizon)
+
+    def unsettled(self, names: Sequence[str]) -> Sequence[str]:
+        """The file that settles which transactions count, if there is a later one than was read."""
+        latest = max(map(closed_number, names), default=0)
+        return [closed_name(latest)] if latest > self.closed.number else []
 
     def unread(self, bundles: Sequence[str]) -> Sequence[str]:
         """Bundles neither joined nor replaced; a base replaces those of lower numbers."""
@@ -119,12 +134,20 @@ class State:
         """
         if not files:
             return self
+        closings = [
+            decode_closed(data, name, closed_number(name)) for name, data in files if closed_number(name)
+        ]
+        if closings:
+            latest = max((self.closed, *closings), key=lambda each: each.number)
+            return self.joined([file for file in files if not closed_number(file[0])])._closed_by(latest)
         needs, bundles, replaced = dict(self.needs), set(self.bundles), set(self.replaced)
-        elsewhere, builder = set(self.elsewhere), LogBuilder(self.folder)
+        elsewhere, loose, builder = set(self.elsewhere), set(self.loose), LogBuilder(self.folder)
+        bundled: set[int] = set()
         found = {name: self.read((name, data)) for name, data in files if is_bundle(name)}
         for name, bundle in found.items():
             bundles.add(name)
             replaced |= bundle.replaces
+            bundled |= transactions_in(bundle.log).keys()
             require(needs, bundle.log, name)
         base, log = self._grounded(found)
         horizon = log.horizon if base else 0
@@ -136,17 +159,23 @@ class State:
         )
         commits = [(name, data) for name, data in files if is_commit(name)]
         commits += [file for file in self.pending if file not in commits]
-        taken = set(_without(log, [name for name, _ in commits if is_claim(name)]))
+        taken = set(files_without(log, [name for name, _ in commits if is_claim(name)]))
         pending = []
         for name, data in commits:
             # A number that a bundle has is taken for ever, whatever stands under its name by now.
             if is_claim(name) and name not in taken:
+                continue
+            if passed_by(self.closed, name):
+                decode_version(data, name)
+                elsewhere.add(name)
                 continue
             added = self._add_version(builder, name, data, decided)
             if added is None:
                 pending.append((name, data))
             elif not added:
                 elsewhere.add(name)
+            elif is_transaction(name) and transaction_of(name)[0] >= self.closed.until:
+                loose.add(name)
         fresh = builder.build()
         require(needs, fresh, self.folder)
         require_claims_above(fresh, horizon, self.folder)
@@ -160,6 +189,25 @@ class State:
             tuple(pending),
             tuple(sorted(decided.items())),
             base,
+            self.closed,
+            frozenset(name for name in loose if transaction_of(name)[1] not in bundled),
+        )
+
+    def _closed_by(self, closed: Closed) -> State:
+        """Without what was taken in and then passed by; nobody has built on it (`crdtcat.closing`)."""
+        passed = {name for name in self.loose if passed_by(closed, name)}
+        left = frozenset(name for name in self.loose if transaction_of(name)[0] >= closed.until)
+        if not passed:
+            return replace(self, closed=closed, loose=left)
+        writers = {transaction_of(name)[1] for name in passed}
+        gone = np.isin(self.log.id_fields["writer"].astype(np.uint64), np.array(sorted(writers), np.uint64))
+        return replace(
+            self,
+            log=select(self.log, ~gone),
+            elsewhere=self.elsewhere | passed,
+            needs=VectorClock({writer: seq for writer, seq in self.needs.items() if writer not in writers}),
+            closed=closed,
+            loose=left,
         )
 
     def _grounded(self, found: Mapping[str, Bundle]) -> tuple[str, Log]:
@@ -218,7 +266,7 @@ class State:
         """Version files that the bundle holds and claims of numbers it has, by a fresh read of its bytes; a
         base has those that are dead behind it, too."""
         log = self.read(bundle).log
-        missing = set(_without(log, names, log.horizon))
+        missing = set(files_without(log, names, log.horizon))
         return [name for name in names if name not in missing]
 
     def contains(self, bundle: tuple[str, bytes], other: tuple[str, bytes]) -> bool:
@@ -250,38 +298,3 @@ class State:
         if not right:
             raise Corrupt(name, "holds another bundle: the file was renamed or its name damaged")
         return found
-
-
-def _without(log: Log, names: Sequence[str], horizon: int = 0) -> list[str]:
-    """Those of some commit files whose version, unless it is below a horizon, or whose number, the log does
-    not have. O(k log n)."""
-    missing = _transactions_without(log, [name for name in names if name.startswith(TRANSACTIONS)])
-    versions = [name for name in names if not is_claim(name) and not name.startswith(TRANSACTIONS)]
-    ids = ids_of(versions)
-    absent = (log.find(ids) < 0) & (ids.view(ID_FIELDS)["hlc"] >= horizon)
-    missing += [versions[at] for at in np.flatnonzero(absent).tolist()]
-    claims = [name for name in names if is_claim(name)]
-    if claims:
-        numbers = np.array([claim_number(name) for name in claims], np.uint64)
-        missing += [claims[at] for at in np.flatnonzero(~np.isin(numbers, log.number)).tolist()]
-    return missing
-
-
-def index_of_file(log: Log, name: str) -> int:
-    """Where the version of a commit file is in a log, or -1. O(log n); O(n) for a claim."""
-    if is_claim(name):
-        return int(next(iter(np.flatnonzero(log.number == claim_number(name))), -1))
-    return int(log.find(ids_of([name]))[0]) if is_version(name) else -1
-
-
-def _transactions_without(log: Log, names: Sequence[str]) -> list[str]:
-    """Those of some transactions of which not every version is in the log."""
-    if not names:
-        return []
-    whole = {writer for writer, found in transactions_in(log).items() if found.whole}
-    return [name for name in names if VersionId.parse(last(name)[:-2]).writer not in whole]
-
-
-def ids_of(names: Sequence[str]) -> Array:
-    """Version ids as 36-byte strings, from file names."""
-    return np.frombuffer(bytes.fromhex("".join(last(name)[:-2] for name in names).replace("-", "")), ID)

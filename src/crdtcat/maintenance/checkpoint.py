@@ -9,11 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from crdtcat.closing import require_settled
 from crdtcat.cold_claims import to_be_followed, write_hint
 from crdtcat.drive import run
 from crdtcat.format.sections import Array
 from crdtcat.log import Log, State, Summary, select
-from crdtcat.log.state import ids_of
+from crdtcat.log.files import ids_of
 from crdtcat.maintenance.bundling import (
     INLINE_BYTES_AT_ONCE,
     CheckpointResult,
@@ -144,6 +145,7 @@ def checkpoint(session: Session, made: Sequence[str] = ()) -> CheckpointResult:
     """
     began = time.monotonic()
     reader = session.refresh()
+    require_settled(session)
     listed = tuple(item.name for item in reader.listing)
     plan = CheckpointPlan(reader.state, listed, session.start, tuple(made))
     result = result_of(run(Bundler.begin(plan), session.store))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from crdtcat.drive import run, store_now_ms
 from crdtcat.log import State, Summary
-from crdtcat.log.state import ids_of
+from crdtcat.log.files import ids_of
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.summaries import summaries_of
 from crdtcat.protocol import (

@@ -11,6 +11,9 @@ stay readable has to contain all of it.
 In CAS mode the newest claim stays above the horizon. Whoever claims the next number is stamped later than it,
 so no claim is ever passed by, however slow it was. A table that is being switched to CAS mode is left alone
 until it is: the switch is stamped above what was proposed before it was announced.
+
+A table that took part in transactions in merge mode is expired up to a time at which these were closed, for
+all tables at once (`crdtcat.closing`).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Final
 import numpy as np
 
 from crdtcat.clock import hlc
+from crdtcat.closing import close
 from crdtcat.drive import run, store_now_ms
 from crdtcat.errors import CapabilityMissing, Expired, InvalidArgument, StoreUnavailable
 from crdtcat.head import Head
@@ -114,12 +118,13 @@ def expire(
 
     Requests: a refresh, what `tags` and `branches` cost, twice; 2 PUTs, 1 more for rows that were inlined and
     1 more where segments are let go, 1 more where there are claims, 2 LISTs, one small GET per bundle not
-    seen before, a DELETE, or 2 where there are claims, and a refresh. Waits until what is to be folded is
+    seen before, a DELETE, or 2 where there are claims, and a refresh. Where the table took part in
+    transactions in merge mode, what `close` costs, and a refresh. Waits until what is to be folded is
     `max_commit_delay_seconds` old. In CAS mode the newest commit stays in history, whatever is asked for.
 
     Raises:
-        InvalidArgument: neither age nor number; a branch; merge mode, after transactions in the table.
-        CapabilityMissing: the store cannot create a file exclusively.
+        InvalidArgument: neither age nor number; a branch.
+        CapabilityMissing: the store cannot create a file exclusively, or, after transactions, list in order.
         StoreUnavailable: nothing was folded, or nobody knows, or the mode is being switched; run it again.
     """
     began = time.monotonic()
@@ -133,7 +138,6 @@ def expire(
         settle_switch(session)
         head = session.head(refresh=False)
     wanted = _wanted(head, session, older_than, keep_last)
-    require_unmarked(session)
     first = _planned(session, wanted, session.state.log)
     if not len(first.log):
         return ExpireResult(held_by=first.held_by, dry_run=dry_run, seconds=time.monotonic() - began)
@@ -154,15 +158,6 @@ def check_can_fold(session: Session) -> None:
         )
     if not session.store.can_create_exclusively:
         raise CapabilityMissing(f"{session.store.url} cannot create a file exclusively, which expiry needs")
-
-
-def require_unmarked(session: Session) -> None:
-    """A transaction counts in all its tables or in none: one horizon for all of them is not built."""
-    if session.marked:
-        raise InvalidArgument(
-            f"table {session.table!r} took part in transactions in merge mode: it cannot be expired yet; to "
-            "be rid of its history, read it into a new table and drop this one"
-        )
 
 
 def _wanted(
@@ -216,7 +211,9 @@ def fold(session: Session, horizon: int, brought: Brought | None = None) -> Expi
         listing = session.refresh().listing  # after it: whoever stores a version from now on can see it
         while sum(map(len, session.state.log.inline.values())) > INLINE_BYTES_AT_ONCE:
             checkpoint(session)
-        require_unmarked(session)
+        if session.marked and session.state.closed.until < horizon:
+            close(store, horizon)
+            continue
         if session.switching:
             withdraw(store, [mine.name])
             raise StoreUnavailable(

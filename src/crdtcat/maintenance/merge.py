@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from crdtcat.clock.hlc import wall_ms
+from crdtcat.closing import require_settled
 from crdtcat.errors import CommitUnknown, Expired, InvalidArgument, StoreUnavailable
 from crdtcat.format.kinds import ROWS
 from crdtcat.horizons import greatest
@@ -45,6 +46,7 @@ def merge(target: Session, source: Session) -> MergeResult:
         return merge_strict(target, source)
     began, since_ms = time.monotonic(), wall_ms()
     theirs = source.head().log  # first: what reaches the target meanwhile need not be carried
+    require_settled(source)
     before = target.head()
     if is_strict(target):  # switched since this handle listed
         return merge_strict(target, source)

@@ -24,6 +24,7 @@ import numpy as np
 from crdtcat.chunks.footer import footer_digest
 from crdtcat.chunks.segment import segment_name
 from crdtcat.clock import HybridClock
+from crdtcat.closing import require_settled
 from crdtcat.errors import Corrupt, CrdtcatError, Expired, InvalidArgument, Missing, NotFound
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.sections import Array
@@ -33,7 +34,7 @@ from crdtcat.log import Log, select
 from crdtcat.log.join import in_order
 from crdtcat.maintenance.brought import Brought
 from crdtcat.maintenance.bundling import publish_bundle
-from crdtcat.maintenance.expire import check_can_fold, fold, require_unmarked, wait_until_old
+from crdtcat.maintenance.expire import check_can_fold, fold, wait_until_old
 from crdtcat.maintenance.merge import require_counted
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.options import Options
@@ -193,6 +194,7 @@ def _created(store: Store, name: str, settings: Settings) -> Settings:
 def _carry(source: Session, target: Session, tell: Tell) -> Transfer:
     """Bring what `target` lacks of `source`, group by group."""
     theirs = source.refresh().state.log
+    require_settled(source)
     known = target.refresh().state.log
     if theirs.number.any() or known.number.any():  # switched just now: the settings do not say so yet
         raise InvalidArgument(NUMBERED)
@@ -233,7 +235,11 @@ def _folded(source: Session, target: Session, carried: Log, names: dict[bytes, b
     that the source's horizon has passed, or tags and branches that hold them.
     """
     check_can_fold(target)
-    require_unmarked(target)
+    if target.marked:
+        raise InvalidArgument(
+            f"table {target.table!r} took part in transactions in {target.store.url}, whose other tables the "
+            "source's horizon says nothing of: expire it there first, as far"
+        )
     theirs = source.state.log
     moved, segments, total = _copied(source.store, target.store, carried, names)
     wait_until_old(target, theirs.horizon)

@@ -3,13 +3,14 @@
 Nobody but the transaction's file says what it adds to the other logs, so whoever collects one makes sure of
 all of them: it reads back bundles that are older than the grace period and finds every version in them; where
 one is missing it writes the bundle, and leaves the file for another time. A log that was dropped needs
-nothing. Safe beside readers, writers, bundlers and other collectors.
+nothing. So does one that was passed by when its time was closed: its file counts for nobody. Safe beside
+readers, writers, bundlers and other collectors.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +18,16 @@ import numpy as np
 
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.drive import store_now_ms
+from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
 from crdtcat.format.version import decode_version
 from crdtcat.log.log import ID
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.decisions import collect_decisions
 from crdtcat.options import Options
 from crdtcat.protocol import is_bundle, is_version
-from crdtcat.protocol.names import TRANSACTIONS, is_decision
+from crdtcat.protocol.names import TRANSACTIONS, closed_number, is_decision, transaction_of
 from crdtcat.session import Session
-from crdtcat.store import Store
+from crdtcat.store import ObjectInfo, Store
 
 OpenLog = Callable[[str], Session | None]
 """From a log's folder to a session on it; `None`: it was dropped. Raises `LookupError`: nobody knows."""
@@ -60,8 +62,9 @@ def collect_transactions(store: Store, options: Options, open_log: OpenLog) -> T
     """Delete the files of transactions that every log they touch has in a bundle older than the grace period,
     and decisions that nobody asks for any more.
 
-    Costs one LIST page per 1,000 files, one GET for each file older than the grace period, and for each log
-    they touch one LIST and one GET per old bundle; a checkpoint of a log that lacks one; one DELETE.
+    Costs one LIST page per 1,000 files, one GET where times were closed and one for each file older than the
+    grace period, and for each log they touch one LIST and one GET per old bundle; a checkpoint of a log that
+    lacks one; one DELETE.
     """
     began, now_ms = time.monotonic(), store_now_ms(store)
     old_ms = now_ms - int(options.grace_seconds * 1000)
@@ -70,9 +73,10 @@ def collect_transactions(store: Store, options: Options, open_log: OpenLog) -> T
     old = [item.name for item in listed if item.modified_ms <= old_ms]
     answers = store.get_many([(name, 0, None) for name in old])
     covered = _Covered(open_log, old_ms)
-    deleted = []
+    closed = _closed(store, found, old_ms)
+    deleted = [name for name in old if closed.passed_by(*transaction_of(name))]
     for name, data in zip(old, answers, strict=True):
-        if data is not None:
+        if data is not None and not closed.passed_by(*transaction_of(name)):
             _, body = decode_version(data, name)
             if covered.everywhere(body["t"]):
                 deleted.append(name)
@@ -86,6 +90,14 @@ def collect_transactions(store: Store, options: Options, open_log: OpenLog) -> T
         len(covered.bundled),
         time.monotonic() - began,
     )
+
+
+def _closed(store: Store, found: Sequence[ObjectInfo], old_ms: int) -> Closed:
+    """What was settled longer than a grace period ago. One GET, none where nothing was."""
+    files = [(closed_number(item.name), item.name) for item in found if item.modified_ms <= old_ms]
+    number, name = max(files, default=(0, ""))
+    (data,) = store.get_many([(name, 0, None)]) if number else (None,)
+    return NOTHING_CLOSED if data is None else decode_closed(data, name, number)
 
 
 class _Covered:

@@ -26,7 +26,7 @@ from crdtcat.cold_claims import write_hint
 from crdtcat.drive import elapsed_clock, run_aging, store_now_ms
 from crdtcat.errors import NotFound
 from crdtcat.log import Summary
-from crdtcat.log.state import ids_of
+from crdtcat.log.files import ids_of
 from crdtcat.maintenance.beside import do_beside
 from crdtcat.maintenance.bundling import (
     INLINE_BYTES_AT_ONCE,

@@ -20,7 +20,7 @@ from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.head.snapshot import Snapshot, data_versions, snapshot_id
 from crdtcat.incarnations import MAIN
 from crdtcat.log import Log, State, select
-from crdtcat.log.state import index_of_file
+from crdtcat.log.files import index_of_file
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.verify_report import Problem
 from crdtcat.maintenance.verify_small_files import LogCheck, check_lists, check_small_files, why_of
@@ -34,7 +34,7 @@ from crdtcat.protocol import (
     is_version,
     mark_name,
 )
-from crdtcat.protocol.names import TRANSACTIONS, is_decision
+from crdtcat.protocol.names import TRANSACTIONS, closed_number, is_decision, transaction_of
 from crdtcat.protocol.reader import PASSES_MAX
 from crdtcat.session import Session
 from crdtcat.store import ObjectInfo
@@ -106,8 +106,9 @@ def _read_files(session: Session, check: LogCheck, tell: Tell) -> dict[str, Data
         listed = [item for folder in (TRANSACTIONS, session.folder) for item in session.store.list(folder)]
         check.listed = [item.name for item in listed]
         session.check_not_dropped(check.listed)
-        todo = [i for i in listed if (is_commit(i.name) or is_bundle(i.name)) and i.name not in done]
-        todo.sort(key=lambda item: is_claim(item.name))  # bundles first: they tell which claims count
+        todo = [item for item in listed if _is_log_file(item.name) and item.name not in done]
+        # What tells which transactions count comes before them, and bundles before claims.
+        todo.sort(key=lambda item: (not closed_number(item.name), is_claim(item.name)))
         vanished = False
         for batch in _batches(todo):
             answers = session.store.get_many([(item.name, 0, None) for item in batch])
@@ -129,6 +130,10 @@ def _read_files(session: Session, check: LogCheck, tell: Tell) -> dict[str, Data
         gaps = now
     tell(Progress(what, len(done), len(done), "log files", check.bytes, len(damaged)))
     return damaged
+
+
+def _is_log_file(name: str) -> bool:
+    return is_commit(name) or is_bundle(name) or closed_number(name) > 0
 
 
 def _batches(items: Sequence[ObjectInfo]) -> Iterator[list[ObjectInfo]]:
@@ -164,7 +169,10 @@ def _joined(state: State, files: Sequence[tuple[str, bytes]], damaged: dict[str,
 def _judge(session: Session, check: LogCheck, damaged: dict[str, DataError]) -> None:
     """What damaged and missing files cost, as far as that can be known."""
     log, known = check.state.log, session.state.log
-    lost = np.flatnonzero(log.find(known.ids) < 0)  # versions this handle has seen, and are nowhere now
+    passed = [transaction_of(name)[1] for name in check.state.elsewhere]
+    lost = np.flatnonzero(  # versions this handle has seen, and are nowhere now
+        (log.find(known.ids) < 0) & ~np.isin(known.id_fields["writer"].astype(np.uint64), passed)
+    )
     lost_rows = {known.id_at(int(at)): _rows_added(session, int(at)) for at in lost.tolist()}
     for name, error in sorted(damaged.items()):
         rows: int | None = None

@@ -9,6 +9,10 @@ A base is a bundle that stands for everything below its horizon. Bases are numbe
 there is none of that number, and sort after all other bundles: their ranks are above every other rank. Their
 names say nothing of claims, so beside a base that holds any lies a *boundary*, an empty file whose name has
 the highest number; it sorts between bundles and bases.
+
+In `transactions/`, after every transaction and decision, sort the *closings*, each of which says that nothing
+below its time is taken in any more until it is settled what is there, and after those the files that settle
+it, by number (`crdtcat.protocol.closer`).
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ _CLAIM = re.compile(r"[0-9]{16}\.c")
 _BASE = re.compile(r"zz([0-9]{8})\.b")
 _BASE_RANKS = 10**8
 _BOUNDARY = re.compile(r"zy([0-9]{16})")
+_CLOSING = re.compile(r"y([0-9a-f]{16})-[0-9a-f]{16}")
+_CLOSED = re.compile(r"z([0-9]{8})")
 _VERSION = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{8}-[0-9a-f]{32}\.v")
 _SORTS = (("version", _VERSION), ("claim", _CLAIM), ("bundle", _BUNDLE), ("base", _BASE))
 _NAMES_KEPT = 1 << 14
@@ -80,6 +86,39 @@ def is_decision(name: str) -> bool:
 def decided_transaction(name: str) -> int:
     """The transaction that a decision is about."""
     return int(last(name)[:16], 16)
+
+
+def transaction_name(id: VersionId) -> str:
+    """The name of a transaction's file; its time is the least of its versions'."""
+    return f"{TRANSACTIONS}{id}.v"
+
+
+def transaction_of(name: str) -> tuple[int, int]:
+    """The time and the writer in the name of a transaction's file."""
+    title = last(name)
+    return int(title[:16], 16), int(title[17:33], 16)
+
+
+def closing_name(until: int, unique: bytes) -> str:
+    """The name of the file that says: transactions below a time are being closed; from 8 random bytes."""
+    return f"{TRANSACTIONS}y{until:016x}-{unique.hex()}"
+
+
+def closing_until(name: str) -> int | None:
+    """The time in a closing's name; `None`: it is none."""
+    match = _CLOSING.fullmatch(last(name))
+    return None if match is None else int(match[1], 16)
+
+
+def closed_name(number: int) -> str:
+    """The name of the file that settles which transactions below a time count."""
+    return f"{TRANSACTIONS}z{number:08d}"
+
+
+def closed_number(name: str) -> int:
+    """The number in the name of a file that settles transactions; 0: it is none."""
+    match = _CLOSED.fullmatch(last(name)) if name.startswith(TRANSACTIONS) else None
+    return 0 if match is None else int(match[1])
 
 
 def mark_name(folder: str) -> str:

@@ -22,7 +22,8 @@ Three things send it back to listing, each bounded by `passes`:
   names may hold something else, that nobody may read.
 
 Claims of a transaction count once it was committed, so its decision is fetched, too; one that is not decided
-is left out, and asked for again next time.
+is left out, and asked for again next time. Transactions in merge mode are settled by time
+(`crdtcat.protocol.closer`): the file that says which of them count is fetched after bundles, before them.
 
 Bundles are fetched from the highest rank down, because a bundle names those it replaces: what is replaced is
 never fetched.
@@ -60,6 +61,10 @@ class Readable(Protocol):
 
     def unread(self, bundles: Sequence[str]) -> Sequence[str]:
         """Those of the bundles that were neither joined nor replaced by one that was."""
+        ...
+
+    def unsettled(self, names: Sequence[str]) -> Sequence[str]:
+        """The file among these that settles which transactions count, if it is a later one."""
         ...
 
     def joined(self, files: Sequence[tuple[str, bytes]]) -> Self:
@@ -178,6 +183,9 @@ class Reader(Generic[S]):
         if bundles:
             top = max(bundle_rank(name) for name in bundles)
             return replace(self, fetching=tuple(name for name in bundles if bundle_rank(name) == top))
+        closed = self.state.unsettled(names)
+        if closed:  # after bundles: a transaction that is in one of them is settled
+            return replace(self, fetching=tuple(closed))
         versions = self.state.missing([name for name in names if is_commit(name)])
         if versions:
             return replace(self, pending=tuple(versions))._more()

@@ -8,6 +8,7 @@ owes to whoever committed before it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -19,6 +20,7 @@ from crdtcat.head import Head
 from crdtcat.log import Log, State
 from crdtcat.log.log import NONE
 from crdtcat.log.statistics import to_sections
+from crdtcat.log.transactions import transactions_in
 from crdtcat.protocol.names import TRANSACTIONS, last
 from crdtcat.scan import Scan
 from crdtcat.store import Store
@@ -119,6 +121,15 @@ def check_read(state: State, must: AbstractSet[str], objects: AbstractSet[str], 
         stored = any(segment_name(titles[at][:16], titles[at][16:]) in objects for at in places)
         inlined = (id.to_bytes(), ordinal) in state.log.inline
         assert stored or inlined, f"{who} shows version {id}, whose rows are nowhere"
+
+
+def check_whole(logs: Mapping[str, Log], who: str) -> None:
+    """Every transaction is in each of these logs, by folder, that it touches, or in none of them."""
+    here = {folder: transactions_in(log) for folder, log in logs.items()}
+    for folder, found in here.items():
+        for writer, item in found.items():
+            torn = [other for other in item.folders & logs.keys() if writer not in here[other]]
+            assert not torn, f"{who} has transaction {writer:016x} in {folder}, and not in {torn[0]}"
 
 
 def check_claims(log: Log, who: str) -> None:

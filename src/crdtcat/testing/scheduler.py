@@ -14,6 +14,7 @@ Checked, always:
 - what was acknowledged before a reader made its first request is in that reader's result;
 - a result is causally whole, holds nothing nobody wrote, and every chunk in it has bytes to be read;
 - a cold read of any world that is ever reached holds everything acknowledged;
+- cold reads of several logs have a transaction in all of those it touches, or in none;
 - no step ever reports damage, or gives up.
 
 The search is breadth-first, so the schedule reported for a broken rule is a shortest one.
@@ -29,7 +30,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkabl
 from crdtcat.errors import CrdtcatError
 from crdtcat.log import State
 from crdtcat.protocol import Answer, Outcome, Publish, Reader, is_version
-from crdtcat.testing.invariants import check_acknowledged, check_read
+from crdtcat.testing.invariants import check_acknowledged, check_read, check_whole
 from crdtcat.testing.scheduled_store import Deleting, Effect, ScheduledStore
 
 Stage = Callable[[Any], Any]
@@ -81,6 +82,7 @@ def explore(
     objects: Mapping[str, bytes],
     folder: str,
     *,
+    others: Sequence[str] = (),
     page: int = 1,
     faults: int = 0,
     worlds_max: int = 1_000_000,
@@ -91,11 +93,12 @@ def explore(
         actors: who is at work.
         objects: what is stored at the beginning; versions in it, by file or bundle, count as acknowledged.
         folder: the log folder of cold reads.
+        others: more log folders that are read in every world, for transactions.
         page: names in a page of a listing.
         faults: how many PUTs may go wrong, in all.
         worlds_max: a limit; a larger scope raises `OverflowError` rather than run for hours.
     """
-    return _Explorer(actors, dict(objects), folder, page).run(faults, worlds_max)
+    return _Explorer(actors, dict(objects), (folder, *others), page).run(faults, worlds_max)
 
 
 class _Numbers(Generic[_H]):
@@ -135,8 +138,11 @@ class _World(NamedTuple):
 
 
 class _Explorer:
-    def __init__(self, actors: Sequence[Actor], data: dict[str, bytes], folder: str, page: int) -> None:
-        self.actors, self.folder, self.store = actors, folder, ScheduledStore(data, page)
+    def __init__(
+        self, actors: Sequence[Actor], data: dict[str, bytes], folders: Sequence[str], page: int
+    ) -> None:
+        self.actors, self.store = actors, ScheduledStore(data, page)
+        self.folder, *self.others = folders
         self.sets: _Numbers[frozenset[str]] = _Numbers()
         self.steps: _Numbers[Any] = _Numbers()
         self.answers: _Numbers[Any] = _Numbers()
@@ -259,18 +265,25 @@ class _Explorer:
     def _check_cold(self, world: _World) -> None:
         if world.objects not in self.cold:
             objects = self.sets[world.objects]
-            reader: Any = Reader(self.folder, State(self.folder))
-            while wants := reader.wants:
-                given = [next(self.store.effects(objects, want, None, faults=False)).answer for want in wants]
-                try:
-                    reader = reader.take(given)
-                except CrdtcatError as error:
-                    raise AssertionError(f"a cold read raised {type(error).__name__}: {error}") from error
-            check_read(reader.state, frozenset(), objects, "a cold read")
-            log = reader.state.log
-            found = frozenset(str(log.id_at(at)) for at in range(len(log)))
-            self.cold[world.objects] = reader.state, found
+            state = self._cold_read(self.folder, objects)
+            check_read(state, frozenset(), objects, "a cold read")
+            logs = {self.folder: state.log}
+            logs |= {folder: self._cold_read(folder, objects).log for folder in self.others}
+            check_whole(logs, "a cold read")
+            found = frozenset(str(state.log.id_at(at)) for at in range(len(state.log)))
+            self.cold[world.objects] = state, found
         check_acknowledged(*self.cold[world.objects], self.sets[world.acknowledged], "a cold read")
+
+    def _cold_read(self, folder: str, objects: frozenset[str]) -> State:
+        reader: Any = Reader(folder, State(folder))
+        while wants := reader.wants:
+            given = [next(self.store.effects(objects, want, None, faults=False)).answer for want in wants]
+            try:
+                reader = reader.take(given)
+            except CrdtcatError as error:
+                raise AssertionError(f"a cold read raised {type(error).__name__}: {error}") from error
+        state: State = reader.state
+        return state
 
 
 def _way(came: Mapping[_World, tuple[_World, str] | None], world: _World) -> tuple[str, ...]:

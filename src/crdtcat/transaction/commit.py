@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from crdtcat.clock import VersionId
+from crdtcat.closing import is_passed_by
 from crdtcat.drive import run
 from crdtcat.errors import CommitContended, StoreUnavailable
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
 from crdtcat.head import Version
 from crdtcat.protocol import Outcome, Publish, Put, mark_name
-from crdtcat.protocol.names import TRANSACTIONS
+from crdtcat.protocol.names import transaction_name
 from crdtcat.staged import StagedSession
 from crdtcat.switching import listed_lately, settle_switch
 from crdtcat.writing.restamp import StagedVersion, restamped
@@ -23,7 +24,8 @@ from crdtcat.writing.writer import check_clock, publish_version
 def commit_merged(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]]:
     """Commit what is staged, in all logs at once. One PUT, and one for each mark not known to be there.
 
-    A refresh of each table more where it was pinned longer ago than half of `max_commit_delay_seconds`.
+    A refresh of each table more where it was pinned longer ago than half of `max_commit_delay_seconds`, and
+    of one where storing it took longer than that; another PUT where an expiry has passed it by.
 
     Raises:
         CommitContended: a table is being switched to CAS mode; nothing was written.
@@ -46,7 +48,10 @@ def commit_merged(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]
         parts, id, data = _stamped(sessions)
     for session in sessions:
         session.base.marked = True
-    publish_version(Put(f"{TRANSACTIONS}{id}.v", data), None, store)
+    publish_version(Put(transaction_name(id), data), None, store)
+    while is_passed_by(sessions[0].base, id, parts[sessions[0].folder][0].id):
+        parts, id, data = _stamped(sessions)  # for good, in all tables: the same under younger ids
+        publish_version(Put(transaction_name(id), data), None, store)
     return [committed_versions(session, parts[session.folder]) for session in sessions]
 
 
@@ -68,14 +73,17 @@ def switched_meanwhile(table: str) -> CommitContended:
 
 
 def _stamped(sessions: Sequence[StagedSession]) -> tuple[dict[str, list[StagedVersion]], VersionId, bytes]:
-    """What is staged, under ids of now: per log its versions, and the file that holds them all."""
+    """What is staged, under ids of now: per log its versions, and the file that holds them all.
+
+    The file has the least of their times: whatever is below a time, or is not, it is with all of them.
+    """
     clock, writer = sessions[0].clock, secrets.randbits(64)
     longest = max(len(session.staged) for session in sessions)
     hlc = clock.tick()
     clock.observe(hlc + longest)
     parts = {session.folder: restamped(session.staged, writer, hlc) for session in sessions}
     listed = {folder: [part.data for part in made] for folder, made in parts.items()}
-    return parts, *encode_version({"h": clock.tick(), "w": writer, "s": longest, "t": listed})
+    return parts, *encode_version({"h": hlc, "w": writer, "s": longest, "t": listed})
 
 
 def committed_versions(

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crdtcat.closing import require_settled
 from crdtcat.errors import InvalidArgument, StoreUnavailable
 from crdtcat.format.sections import Array
 from crdtcat.format.version import TO_CAS
@@ -154,6 +155,7 @@ def _listed(session: Session, pinned: Iterable[Pinned]) -> Log:
     }
     for _ in range(PASSES_MAX):
         session.refresh()
+        require_settled(session)
         log = session.state.log
         here = transactions_in(log)
         if all(writer in here and here[writer].whole for writer in due):

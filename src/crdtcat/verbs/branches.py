@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crdtcat.closing import require_settled
 from crdtcat.ending import end_log
 from crdtcat.errors import (
     AlreadyExists,
@@ -82,6 +83,7 @@ def make_branch(session: Session, name: str, at: At | None) -> Session:
     if name == MAIN:
         raise AlreadyExists(f"every table has a branch {MAIN!r}: choose another name")
     snapshot = head_at(session, at).snapshot
+    require_settled(session)
     if session.source is None:  # a branch's own versions are not folded, wherever they sort
         snapshot = snapshot.above(session.state.log)
     life, found = _latest(session, name)

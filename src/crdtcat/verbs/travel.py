@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 import numpy as np
 
 from crdtcat.clock import VersionId, hlc
+from crdtcat.closing import require_settled
 from crdtcat.errors import (
     AlreadyExists,
     Corrupt,
@@ -152,6 +153,7 @@ def write_tag(session: Session, name: str, at: At | None, *, replace: bool) -> S
         raise InvalidName(f"tag name {name!r} looks like a snapshot token or a version id: choose another")
     began = time.monotonic()
     snapshot = head_at(session, at).snapshot
+    require_settled(session)
     data = seal_json({"format": FORMAT_NUMBER, "snapshot": str(snapshot)})
     if replace:
         session.store.put(path, data)

@@ -1,0 +1,184 @@
+"""Closing transactions, request by request: in no world does half of one count; mutants that lose it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from crdtcat.errors import Corrupt, StoreUnavailable
+from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
+from crdtcat.log import State
+from crdtcat.maintenance.checkpoint import CheckpointPlan
+from crdtcat.protocol import (
+    Created,
+    Delete,
+    Deleted,
+    Get,
+    Got,
+    Listed,
+    ListPage,
+    Object,
+    Put,
+    PutIfAbsent,
+    Reader,
+    Stored,
+)
+from crdtcat.protocol.bundler import Bundler
+from crdtcat.protocol.closer import PASSES_MAX, Closer
+from crdtcat.protocol.names import TRANSACTIONS, closed_name, closing_name, closing_until, transaction_of
+from crdtcat.testing.scheduler import Actor, Exploration, explore
+from tests.protocol.scenes import FOLDER, MARKS, OTHER, transaction, writer
+
+EARLY, LATE = transaction(5, 5, FOLDER, OTHER), transaction(7, 7, FOLDER, OTHER)
+UNIQUE = bytes(8)
+
+
+def closer(until: int, *, kind: Any = Closer, unique: bytes = UNIQUE) -> Actor:
+    return Actor(f"closer of {until}", kind(closing_name(until, unique), until))
+
+
+def bundler(folder: str, *, settles: bool = True) -> Actor:
+    """Reads a log as a session does, settles what is being closed, and bundles what nobody has bundled."""
+
+    def settle(done: Reader[State]) -> Any:
+        until = max((closing_until(item.name) or 0 for item in done.listing), default=0)
+        held = any(transaction_of(name)[0] < until for name in done.state.loose)
+        return Closer(closing_name(until, b"settling"), until) if held and settles else _Known(done)
+
+    def read_again(done: Any) -> Any:
+        return done if isinstance(done, _Known) else Reader(folder, State(folder), marked=True)
+
+    def bundle(done: Any) -> Any:
+        reader = done.reader if isinstance(done, _Known) else done
+        until = max((closing_until(item.name) or 0 for item in reader.listing), default=0)
+        if settles and any(transaction_of(name)[0] < until for name in reader.state.loose):
+            return None  # somebody closes further: another time
+        return Bundler.begin(CheckpointPlan(reader.state, tuple(item.name for item in reader.listing)))
+
+    return Actor(
+        f"bundler of {folder}", Reader(folder, State(folder), marked=True), (settle, read_again, bundle)
+    )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A reading that needs nothing more."""
+
+    reader: Reader[State]
+    wants: tuple[()] = ()
+
+
+def explored(*actors: Actor, page: int = 100, **more: Any) -> Exploration:
+    return explore(actors, {**MARKS, EARLY[0]: EARLY[1]}, FOLDER, others=[OTHER], page=page, **more)
+
+
+def test_no_half_of_a_transaction_beside_a_closer_and_a_bundler() -> None:
+    found = explored(writer("author", LATE), closer(9), bundler(FOLDER))
+    assert found.problem is None, str(found)
+    assert found.worlds > 2_000
+
+
+def test_no_half_of_one_beside_two_closers() -> None:
+    found = explored(writer("author", LATE), closer(9), closer(8, unique=b"another."))
+    assert found.problem is None, str(found)
+    assert found.worlds > 5_000
+
+
+def test_listings_of_many_pages_and_answers_that_are_lost() -> None:
+    found = explored(writer("author", LATE), closer(9), bundler(FOLDER), page=1)
+    assert found.problem is None, str(found)
+    found = explored(writer("author", LATE), bundler(FOLDER), faults=1)
+    assert found.problem is None, str(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Hasty(Closer):
+    """Lists without having said so."""
+
+    is_put: bool = True
+
+
+def test_a_closer_that_says_nothing_before_it_lists_loses_half_of_one() -> None:
+    found = explored(writer("author", LATE), closer(9, kind=Hasty), bundler(FOLDER))
+    assert found.problem is not None
+    assert "not in tables/other/main/" in found.problem
+
+
+def test_a_bundler_that_does_not_look_for_closings_loses_half_of_one() -> None:
+    found = explored(writer("author", LATE), closer(9), bundler(FOLDER, settles=False))
+    assert found.problem is not None
+    assert "not in tables/other/main/" in found.problem
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetful(Closer):
+    """Counts everything that is there, also what was settled to count for nothing."""
+
+    def _settled(self, before: Closed) -> Closed:
+        found = [transaction_of(name) for name in self.names if name.endswith(".v")]
+        admitted = frozenset(writer for hlc, writer in found if hlc < self.until)
+        return Closed(before.number + 1, self.until, admitted)
+
+
+def test_a_closer_that_settles_anew_what_was_settled_brings_one_back() -> None:
+    """What counted for nothing counts again: nobody who was told so knows."""
+    closed = Closed(1, 8, frozenset({5}))
+    listed = Listed((Object(EARLY[0]), Object(LATE[0]), Object(closed_name(1))), None)
+    for kind, expected in ((Closer, {5}), (Forgetful, {5, 7})):
+        step = kind(closing_name(9, UNIQUE), 9).take([Stored()]).take([listed]).take([Got(closed.encode())])
+        assert step.wants == (PutIfAbsent(closed_name(2), Closed(2, 9, frozenset(expected)).encode()),)
+
+
+def test_what_it_asks_for() -> None:
+    step = Closer(closing_name(9, UNIQUE), 9)
+    assert step.wants == (Put(step.name, b""),)
+    step = step.take([Stored()])
+    assert step.wants == (ListPage(TRANSACTIONS, ""),)
+    lesser, greater = closing_name(3, b"another."), closing_name(10, b"another.")
+    names = tuple(map(Object, (EARLY[0], lesser, step.name, greater)))
+    step = step.take([Listed(names[:2], names[1].name)])
+    assert step.wants == (ListPage(TRANSACTIONS, lesser),)
+    step = step.take([Listed(names[2:], None)])
+    made = Closed(1, 9, frozenset({5}))
+    assert step.wants == (PutIfAbsent(closed_name(1), made.encode()),)
+    step = step.take([Created(created=True)]).take([Listed((*names, Object(closed_name(1))), None)])
+    assert step.wants == (Get(closed_name(1)),)
+    step = step.take([Got(made.encode())])
+    assert step.wants == (Delete((step.name, lesser)),)  # the greater one is somebody's who goes on
+    assert step.take([Deleted()]).wants == ()
+
+
+def test_one_that_was_faster_and_closed_more_has_done_it() -> None:
+    step = Closer(closing_name(9, UNIQUE), 9).take([Stored()])
+    step = step.take([Listed((Object(closed_name(1)), Object(closed_name(2))), None)])
+    step = step.take([Got(Closed(2, 9).encode())])
+    assert step.done
+    assert step.wants == (Delete((step.name, closed_name(1))),)
+
+
+def test_nothing_is_closed_where_the_store_gives_no_clear_answer_or_others_are_always_faster() -> None:
+    with pytest.raises(StoreUnavailable, match="no clear answer"):
+        Closer(closing_name(9, UNIQUE), 9).take([Stored(clear=False)])
+    step = Closer(closing_name(9, UNIQUE), 9).take([Stored()])
+    for _ in range(PASSES_MAX - 1):
+        step = step.take([Listed((Object(closed_name(1)),), None)]).take([Got(None)])
+    with pytest.raises(StoreUnavailable, match="faster"):
+        step.take([Listed((Object(closed_name(1)),), None)]).take([Got(None)])
+
+
+def test_files_are_read_back_and_damage_is_named() -> None:
+    closed = Closed(3, 2**63, frozenset({1, 2**64 - 1}))
+    data, name = closed.encode(), closed_name(3)
+    assert decode_closed(data, name, 3) == closed
+    assert [closed.passed_by(2**63 - 1, writer) for writer in (1, 2)] == [False, True]
+    assert not closed.passed_by(2**63, 2)
+    assert not NOTHING_CLOSED.passed_by(0, 0)
+    with pytest.raises(Corrupt, match="renamed"):
+        decode_closed(data, closed_name(4), 4)
+    for at in range(len(data)):
+        with pytest.raises(Corrupt):
+            decode_closed(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :], name, 3)
+    with pytest.raises(Corrupt):
+        decode_closed(Closed(3, 1).encode()[:-32], name, 3)
