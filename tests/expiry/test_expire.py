@@ -155,10 +155,6 @@ def test_wrong_arguments() -> None:
     branch = table.branch("b")
     with refused(catalog, InvalidArgument, "'b'"):
         branch.expire(keep_last=1)
-    with catalog.transaction() as both:
-        both.append("t", [{"n": 2}])
-    with refused(catalog, InvalidArgument, "transactions"):
-        table.expire(keep_last=1)
 
 
 def test_nothing_younger_than_the_longest_commit_is_expired() -> None:

@@ -104,7 +104,7 @@ class Tended(Handle):
             dry_run: whether only to say what would be done.
 
         Raises:
-            InvalidArgument: neither is given; this is a branch, or took part in transactions in merge mode.
+            InvalidArgument: neither is given; this is a branch.
             CapabilityMissing: the store cannot create a file exclusively.
             StoreUnavailable: nothing was expired, or nobody knows; run it again.
         """
