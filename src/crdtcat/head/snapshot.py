@@ -6,7 +6,9 @@ count without gaps: a later reader picks them out of a larger log, whatever has 
 that sort into the past. The text form (a token) carries both, and is checked when it is used.
 
 Below a horizon nothing can arrive any more. So where a snapshot holds everything that was folded, its clock
-may leave that out and name the horizon instead: it is then as long as what is new (`Snapshot.above`).
+may leave that out and name the horizon instead: it is then as long as what is new (`Snapshot.above`). Or it
+names a version of the same log that had seen some of the set and nothing else, and says what is beyond: that
+version's clock stays in the log as long as the set does (`Snapshot.beyond`).
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from typing import Any, Final
 import numpy as np
 from blake3 import blake3
 
-from crdtcat.clock import VectorClock
+from crdtcat.clock import VectorClock, VersionId
+from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.errors import Corrupt, Expired, InvalidArgument, NotFound
 from crdtcat.format.sections import Array
 from crdtcat.format.version import pack, unpack
-from crdtcat.head.clocks import seen_by
+from crdtcat.head.clocks import Clocks, seen_by
 from crdtcat.log.join import select
 from crdtcat.log.log import Log
 
@@ -39,14 +42,21 @@ class Snapshot:
         versions: how many there are, void ones included.
         clock: which they are, or how to find out (a clock of a million writers is made only when wanted).
         horizon: all versions below it are in the set, whatever the clock says; 0: none but those it says.
+        seen_by: id of a version, as bytes: all that it had seen is in the set, too; empty: there is none.
     """
 
-    __slots__ = ("_clock", "horizon", "id", "versions")
+    __slots__ = ("_clock", "horizon", "id", "seen_by", "versions")
 
     def __init__(
-        self, id: str, versions: int, clock: VectorClock | Callable[[], VectorClock], horizon: int = 0
+        self,
+        id: str,
+        versions: int,
+        clock: VectorClock | Callable[[], VectorClock],
+        horizon: int = 0,
+        seen_by: bytes = b"",
     ) -> None:
-        self.id, self.versions, self._clock, self.horizon = id, versions, clock, horizon
+        self.id, self.versions, self._clock = id, versions, clock
+        self.horizon, self.seen_by = horizon, seen_by
 
     @property
     def clock(self) -> VectorClock:
@@ -57,7 +67,10 @@ class Snapshot:
 
     def members(self, log: Log) -> Array:
         """Per version of a log, whether it is in the set. O(n log n) in arrays."""
-        seen = seen_by(self.clock, log)
+        clock = self.clock
+        if self.seen_by and (at := log.index_of(VersionId.from_bytes(self.seen_by))) >= 0:
+            clock = clock.merge(Clocks(log).of(at))
+        seen = seen_by(clock, log)
         return seen | (log.id_fields["hlc"] < self.horizon) if self.horizon and len(log) else seen
 
     def above(self, log: Log) -> Snapshot:
@@ -69,19 +82,28 @@ class Snapshot:
         clock = VectorClock({writer: seq for writer, seq in self.clock.items() if writer in recent})
         return Snapshot(self.id, self.versions, clock, log.horizon)
 
+    def beyond(self, log: Log, version: int) -> Snapshot:
+        """The same, with a clock of what one version of the log had not seen; itself, if that had seen
+        something else. O(n log n) in arrays."""
+        clock, id = Clocks(log).of(version), log.id_at(version).to_bytes()
+        found = Snapshot(self.id, self.versions, self.clock.beyond(clock), self.horizon, id)
+        other = found.members(log) != self.members(log)
+        return self if (other & ~log.is_upkeep).any() else found
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Snapshot) and self.id == other.id
 
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def __reduce__(self) -> tuple[type[Snapshot], tuple[str, int, VectorClock, int]]:
-        return Snapshot, (self.id, self.versions, self.clock, self.horizon)
+    def __reduce__(self) -> tuple[type[Snapshot], tuple[str, int, VectorClock, int, bytes]]:
+        return Snapshot, (self.id, self.versions, self.clock, self.horizon, self.seen_by)
 
     def __str__(self) -> str:
         """A token that `at=` takes anywhere, later."""
-        parts = [bytes.fromhex(self.id), self.versions, dict(self.clock)]
-        body = zlib.compress(pack([*parts, self.horizon] if self.horizon else parts), 9)
+        parts = [bytes.fromhex(self.id), self.versions, dict(self.clock), self.horizon, self.seen_by]
+        used = 5 if self.seen_by else 4 if self.horizon else 3
+        body = zlib.compress(pack(parts[:used]), 9)
         return _PREFIX + base64.urlsafe_b64encode(body).decode().rstrip("=")
 
     def __repr__(self) -> str:
@@ -96,8 +118,9 @@ class Snapshot:
             coded = token.removeprefix(_PREFIX)
             unzip = zlib.decompressobj()
             body = unzip.decompress(base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)), 2**28)
-            id, versions, clock, *horizon = unpack(body, "snapshot token")
-            return cls(_id(id), _count(versions), _clock(clock), *map(_count, horizon))
+            id, versions, clock, *more = unpack(body, "snapshot token")
+            horizon, seen_by = (*more, 0, b"")[:2] if len(more) < 2 else more
+            return cls(_id(id), _count(versions), _clock(clock), _count(horizon), _version(seen_by))
         except (ValueError, TypeError, AttributeError, binascii.Error, zlib.error, Corrupt) as error:
             raise InvalidArgument(
                 f"{str(token)[:40]!r} is not a snapshot token: pass str(snapshot)"
@@ -153,6 +176,12 @@ def _id(value: Any) -> str:
     if not isinstance(value, bytes) or len(value) != 32:
         raise ValueError("a snapshot's id is 32 bytes")
     return value.hex()
+
+
+def _version(value: Any) -> bytes:
+    if not isinstance(value, bytes) or len(value) not in (0, ID_BYTES):
+        raise ValueError("a version's id is 36 bytes")
+    return value
 
 
 def _count(value: Any) -> int:

@@ -72,12 +72,16 @@ def _check_one(session: Session, check: LogCheck, tell: Tell) -> None:
         check.state = State(source.folder)
         _check_one(source, check, tell)
         log = check.state.log
-        check.state = State(session.folder, select(log, snapshot.members(log)) if len(log) else log)
+        check.state = State(session.folder, _started(log, snapshot))
         _check_start(session, snapshot, check)
     damaged = _read_files(session, check, tell)
     _check_mark(session, check)
     _check_boundary(session, check)
     _judge(session, check, damaged)
+
+
+def _started(log: Log, snapshot: Snapshot) -> Log:
+    return select(log, snapshot.members(log) | log.is_upkeep) if len(log) else log
 
 
 def _check_start(session: Session, snapshot: Snapshot, check: LogCheck) -> None:

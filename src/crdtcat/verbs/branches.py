@@ -44,6 +44,7 @@ from crdtcat.letting_go import let_go
 from crdtcat.names import validate_branch_name
 from crdtcat.session import Session
 from crdtcat.store import Store
+from crdtcat.verbs.starts import short_snapshot
 from crdtcat.verbs.travel import At, head_at
 
 
@@ -75,8 +76,9 @@ class Branch:
 def make_branch(session: Session, name: str, at: At | None) -> Session:
     """Start a branch at a snapshot of this one.
 
-    Costs a refresh, 2 GETs, 1 PUT and 1 LIST; 2 more GETs for each time the name was deleted before. Raises
-    `AlreadyExists`, `InvalidName`, `StoreUnavailable` while the table is expired, and as `at=` does.
+    Costs a refresh, 2 GETs, 1 PUT and 1 LIST; 2 more GETs for each time the name was deleted before; 1 PUT and
+    a refresh more where many committed whom nobody has seen (`crdtcat.verbs.starts`). Raises `AlreadyExists`,
+    `InvalidName`, `StoreUnavailable` while the table is expired, and as `at=` does.
     """
     validate_branch_name(name)
     store, incarnation = session.store, session.settings.incarnation
@@ -86,6 +88,7 @@ def make_branch(session: Session, name: str, at: At | None) -> Session:
     require_settled(session)
     if session.source is None:  # a branch's own versions are not folded, wherever they sort
         snapshot = snapshot.above(session.state.log)
+    snapshot = short_snapshot(session, snapshot)
     life, found = _latest(session, name)
     start = BranchStart(session.branch, session.life, str(snapshot), secrets.token_hex(8))
     path = start_name(session.table, incarnation, name, life)
