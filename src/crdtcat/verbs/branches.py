@@ -76,8 +76,8 @@ class Branch:
 def make_branch(session: Session, name: str, at: At | None) -> Session:
     """Start a branch at a snapshot of this one.
 
-    Costs a refresh, 2 GETs, 1 PUT and 1 LIST; 2 more GETs for each time the name was deleted before; 1 PUT and
-    a refresh more where many committed whom nobody has seen (`crdtcat.verbs.starts`). Raises `AlreadyExists`,
+    Costs a refresh, 2 GETs, 1 PUT and 1 LIST; 2 more GETs for each time the name was deleted before; a PUT
+    and a refresh more where many committed whom nobody saw (`crdtcat.verbs.starts`). Raises `AlreadyExists`,
     `InvalidName`, `StoreUnavailable` while the table is expired, and as `at=` does.
     """
     validate_branch_name(name)
