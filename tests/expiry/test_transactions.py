@@ -21,6 +21,7 @@ from crdtcat.protocol import is_version
 from crdtcat.protocol.names import TRANSACTIONS, closed_name, closing_name, closing_until, transaction_of
 from crdtcat.store.memory import MemoryStore
 from crdtcat.table import Table
+from crdtcat.testing.faulty import Fault, FaultyStore, from_nth
 from tests.bounds import bounded
 from tests.catalog.lakes import another, lake
 from tests.catalog.test_races import Stage
@@ -467,6 +468,31 @@ class Dying(SlowStore):
         if self.left < 0:
             raise _Killed
         return super()._attempt(kind, name, call)
+
+
+@pytest.mark.parametrize("fault", ["error", "lost_answer"])
+def test_cut_off_at_any_request_it_changes_nothing_and_the_next_one_finishes(fault: Fault) -> None:
+    done = False
+    for n in range(1, 80):
+        catalog = two()
+        for number in range(3):
+            both(catalog, number)
+        with suppress(StoreUnavailable):
+            cut = Catalog(FaultyStore(catalog.store, from_nth(n, fault)), **QUICK)
+            cut.table("a").expire(older_than=NOW)
+            done = True
+        assert numbers(catalog, "a") == numbers(catalog, "b") == [0, 1, 2]
+        both(catalog, 3)
+        another(catalog, **QUICK).table("b").expire(older_than=NOW)
+        another(catalog, **QUICK).table("a").expire(older_than=NOW)
+        for _ in range(2):
+            catalog.collect_transactions()
+        assert numbers(catalog, "a") == numbers(catalog, "b") == [0, 1, 2, 3]
+        listed = [item.name for item in catalog.store.list(TRANSACTIONS)]
+        assert [name for name in listed if closing_until(name) or is_version(name)] == []
+        if done:
+            break
+    assert done
 
 
 def test_a_snapshot_of_before_the_horizon_is_expired() -> None:
