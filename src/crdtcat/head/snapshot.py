@@ -119,7 +119,7 @@ class Snapshot:
             unzip = zlib.decompressobj()
             body = unzip.decompress(base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)), 2**28)
             id, versions, clock, *more = unpack(body, "snapshot token")
-            horizon, seen_by = [0, b""] if not more else [*more, b""][:2]
+            horizon, seen_by = more if len(more) > 1 else [*more, b""] if more else [0, b""]
             return cls(_id(id), _count(versions), _clock(clock), _count(horizon), _version(seen_by))
         except (ValueError, TypeError, AttributeError, binascii.Error, zlib.error, Corrupt) as error:
             raise InvalidArgument(
