@@ -23,7 +23,7 @@ vars == <<now, id, stored, outcome, proposals, expirer, bases>>
 ASSUME Bug \in {"none", "reads the horizon only", "lists before proposing", "horizon too young",
                 "greatest base rules", "slow writer does not look", "withdraws what it folded"}
 
-None == 99
+None == 0
 Idle == [phase |-> "idle", horizon |-> 0, found |-> {}]
 HorizonOf(some) == IF some = {} THEN 0
                    ELSE CHOOSE h \in {b.horizon : b \in some} : \A b \in some : b.horizon <= h
