@@ -56,6 +56,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "crdtcat.protocol.claimer": ("tests/protocol/test_claims.py",),
     "crdtcat.protocol.committer": ("tests/protocol/test_committer.py", "tests/protocol/test_claims.py"),
     "crdtcat.protocol.bundler": ("tests/protocol/test_bundler.py", "tests/protocol/test_scheduler.py"),
+    "crdtcat.protocol.closer": ("tests/protocol/test_closer.py", "tests/expiry/test_transactions.py"),
     "crdtcat.log.join": ("tests/proofs/test_small_scope.py", "tests/log/test_convergence.py"),
     "crdtcat.head.insertions": (
         "tests/head/test_insertions.py",

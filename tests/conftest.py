@@ -7,10 +7,12 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+import fsspec
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from crdtcat.store import memory
 from crdtcat.testing.s3_server import S3Server, real_s3
 from tests.clocks import HandClock
 
@@ -48,6 +50,17 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.section("left out of the proofs here; `make proofs` runs all of it")
     for what, why in left_out(full=FULL, models_run=models):
         terminalreporter.write_line(f"{what} ({why})")
+
+
+@pytest.fixture(autouse=True)
+def emptied_memory() -> Iterator[None]:
+    """What a test leaves in `memory://` goes with it: all that is one dict, which every listing reads."""
+    files = fsspec.filesystem("memory").store
+    before = set(files)
+    yield
+    with memory._lock:
+        for path in files.keys() - before:
+            del files[path]
 
 
 @pytest.fixture(scope="session")
