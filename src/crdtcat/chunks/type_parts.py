@@ -16,6 +16,8 @@ from crdtcat.chunks.type_codes import LISTS, list_kind
 
 def parts(t: pa.DataType) -> list[pa.DataType]:
     """The types directly within `t`; none in a leaf."""
+    if is_leaf(t):  # nearly always, and told without asking for every kind there is
+        return []
     if isinstance(t, pa.BaseExtensionType):
         return [t.storage_type]
     if pa.types.is_struct(t):
@@ -41,6 +43,11 @@ def around(t: pa.DataType, inner: Sequence[pa.DataType]) -> pa.DataType:
     return pa.list_(item, t.list_size) if kind == "fixed_size_list" else LISTS[kind or "list"][1](item)
 
 
+def is_leaf(t: pa.DataType) -> bool:
+    """Whether there is no type within `t`."""
+    return not (t.num_fields or isinstance(t, pa.BaseExtensionType | pa.DictionaryType))
+
+
 def is_encoded(t: pa.DataType) -> bool:
     """Whether values lie behind a dictionary or in runs."""
     return bool(pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t))
@@ -51,7 +58,7 @@ def without_encodings(t: pa.DataType) -> pa.DataType:
 
     Values of such types have equal storage arrays, so one may be shown as the other without a cast.
     """
-    return _mapped(t, lambda part: part.value_type if is_encoded(part) else part)
+    return t if is_leaf(t) else _mapped(t, lambda part: part.value_type if is_encoded(part) else part)
 
 
 def roomy(t: pa.DataType) -> pa.DataType:

@@ -11,6 +11,7 @@ values stay numbers into their dictionary until then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -96,7 +97,8 @@ class ChangedEntries:
     def sources(self, entry: int) -> set[tuple[int, int]]:
         """The chunks that lie over an entry, with their ages."""
         patches = self._head.rows.patches_of(entry)
-        return set(zip(patches.source.tolist(), patches.age.tolist(), strict=True))
+        first = _firsts(patches)
+        return set(zip(patches.source[first].tolist(), patches.age[first].tolist(), strict=True))
 
     def _wanted(
         self, entry: int, columns: Sequence[Column], *, with_ages: bool
@@ -164,11 +166,8 @@ class ChangedEntries:
         return found
 
     def _gather(self, patches: Patches, columns: Sequence[Column], layers: Mapping[str, _Layer]) -> None:
-        edges = np.flatnonzero(
-            np.concatenate(([True], (np.diff(patches.source) != 0) | (np.diff(patches.age) != 0)))
-        )[: len(patches.source)]
-        ends = np.append(edges[1:], len(patches.source))
-        for first, last in zip(edges.tolist(), ends.tolist(), strict=False):
+        edges = [*_firsts(patches).tolist(), len(patches.source)]
+        for first, last in pairwise(edges):
             target, place = patches.at[first:last], patches.source_at[first:last]
             length = patches.length[first:last]
             if (length != 1).any():  # else every row stands alone, as scattered ones do
@@ -254,6 +253,13 @@ class _Layer:
     def over(self, base: pa.Array, *, owned: bool) -> pa.Array:
         """The column with them; `owned` as for `replaced`."""
         return replaced(base, self._parts, owned=owned)
+
+
+def _firsts(patches: Patches) -> Integers:
+    """Where what one chunk holds begins, chunk after chunk."""
+    others = (patches.source[1:] != patches.source[:-1]) | (patches.age[1:] != patches.age[:-1])
+    found: Integers = np.flatnonzero(np.concatenate((np.ones(min(len(patches.source), 1), bool), others)))
+    return found
 
 
 def _as_stored(column: Column, source: _Source, stored: pa.Table) -> pa.Array:
