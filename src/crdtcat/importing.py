@@ -3,10 +3,10 @@
 Every footer is read and checked before a row is. Then units of work (`crdtcat.writing.imported`) are staged,
 by threads here or by Spark's tasks, with the same result. Two ways to commit: `job`, one version for all
 files, all or nothing; `file`, a version for each file, the moment it is staged, so that an import that was
-cut off goes on where it was, and a folder that grows is imported again for its new files only.
+cut off goes on where it was. Either way a folder that has grown is imported again for its new files only.
 
-Idempotency keys are made of the folder, the files' names and their footers: what was imported before is not
-imported again, and not read again while its version is in the log. Why files cannot be left where they are is
+Files are known by their folder, their names and their footers (`crdtcat.verbs.imported_files`): what was
+imported before, in either way, is not imported and not read again. Why files cannot be left where they are is
 told in docs/design/012-import.md.
 """
 
@@ -18,8 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from blake3 import blake3
-
+from crdtcat.arguments import require_names
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.head import Version
 from crdtcat.incarnations import MAIN
@@ -27,10 +26,11 @@ from crdtcat.interrupts import carried_through
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.upkeep import upkeep
 from crdtcat.pools import ThreadPool
-from crdtcat.store import Store, open_store
-from crdtcat.verbs.parquet_files import list_files, read_files, units_of
+from crdtcat.store import Store
+from crdtcat.verbs.imported_files import ids_of, key_of, not_yet
+from crdtcat.verbs.parquet_files import open_source, read_files, units_of
 from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
-from crdtcat.writing.imported import ImportUnit, SourceFile, StagedUnit, stage_unit
+from crdtcat.writing.imported import ImportUnit, StagedUnit, stage_unit
 from crdtcat.writing.part import Staging
 from crdtcat.writing.slabs import chunk_sizes
 
@@ -87,12 +87,12 @@ class ImportPlan:
         catalog: where the table is.
         table: its name.
         branch: its branch.
-        source: the folder.
+        source: the folder's store.
         staging: how rows are staged.
         units: the work.
         create: whether the table is made when the rows are committed.
         by_file: whether each file is a version.
-        root: what keys are made of beside names and footers.
+        root: what files are known by beside names and footers.
         skipped: how many files were imported before.
         metadata: attached to every version.
         began: when planning began, by a monotonic clock of the planner.
@@ -127,8 +127,9 @@ class ImportPlan:
             versions = tuple(item.version for item in done if item.version is not None)
         else:
             key = key_of(self.root, list(files.values()))
+            ids = ids_of(self.root, files.values())
             staged = [item.staged for item in done]
-            versions = (carried_through(lambda: self._committed(staged, key)),)
+            versions = (carried_through(lambda: self._committed(staged, key, ids)),)
         return ImportResult(
             versions,
             len(files),
@@ -138,7 +139,7 @@ class ImportPlan:
             time.monotonic() - self.began,
         )
 
-    def _committed(self, staged: Iterable[StagedUnit], key: str) -> Version:
+    def _committed(self, staged: Iterable[StagedUnit], key: str, files: bytes = b"") -> Version:
         if self.create:
             target = self.catalog.create_table(
                 self.table,
@@ -150,15 +151,9 @@ class ImportPlan:
         else:
             target = self.catalog.table(self.table, self.branch)
         parts = [part for each in staged for part in each.parts]
-        return commit_parts(target._session, self.staging, parts, metadata=self.metadata, key=key)
-
-
-def key_of(root: str, files: Sequence[SourceFile]) -> str:
-    """The idempotency key under which files are imported."""
-    hasher = blake3(root.encode())
-    for file in sorted(files):
-        hasher.update(b"\0" + file.name.encode() + b"\0" + file.digest)
-    return f"import/{hasher.hexdigest()[:40]}"
+        return commit_parts(
+            target._session, self.staging, parts, metadata=self.metadata, key=key, files=files
+        )
 
 
 def plan_import(
@@ -181,14 +176,15 @@ def plan_import(
     began = time.monotonic()
     if commit not in COMMITS:
         raise InvalidArgument(f"commit={commit!r}: pass 'job' or 'file'")
-    source = open_store(folder, storage_options)
+    require_names("partition_by", partition_by)
+    require_names("key", key)
+    source, listed = open_source(folder, storage_options)
     found = _there(catalog, table, branch)
-    if found is not None:
-        found._session.head()
+    head = None if found is None else found._session.head()
     known = None if found is None else found._session.known
     files = read_files(
         source,
-        list_files(source),
+        listed,
         known,
         evolve=evolve,
         told=lambda done, total: tell(Progress("reading footers", done, total, "files")),
@@ -200,8 +196,8 @@ def plan_import(
     else:
         _check_settings(found, partition_by, key)
         staging = plan_parts(found._session, files.schema, evolve=evolve)
-    root = query or source.url
-    fresh = _not_yet(found, root, [file for _, file in files.found], by_file=commit == "file")
+    root = query or source.place
+    fresh = not_yet(head, root, [file for _, file in files.found])
     sizes = chunk_sizes(catalog.options)
     units = units_of(
         [file for file, is_fresh in zip(files.found, fresh, strict=True) if is_fresh],
@@ -254,16 +250,6 @@ def _there(catalog: TendedCatalog, table: str, branch: str) -> Table | None:
         if branch != MAIN:
             raise
         return None
-
-
-def _not_yet(found: Table | None, root: str, files: Sequence[SourceFile], *, by_file: bool) -> list[bool]:
-    """Per file, whether no version in the log has imported it under this name."""
-    if found is None:
-        return [True] * len(files)
-    held = {key.decode() for key in found._session.state.log.key.drop_null().to_pylist()}
-    if by_file:
-        return [key_of(root, [file]) not in held for file in files]
-    return [key_of(root, files) not in held] * len(files)
 
 
 def _check_settings(table: Table, partition_by: Sequence[str], key: Sequence[str]) -> None:

@@ -169,24 +169,27 @@ class TendedCatalog(ABC):
         """Append all rows of a folder of Parquet files to a table, which is made if it is not there.
 
         Row groups that are fit to be chunks are taken as they are encoded; the rest is cut and encoded anew.
-        Importing the same files again adds nothing. Requests: a listing, one or two GETs per file before
+        Importing the same files again adds nothing, and a folder that has grown adds its new files only. Two
+        imports at once of what is not the same list of files may both add a file, unless `commit="file"`.
+        Requests: a listing, one or two GETs per file before
         anything begins, a head; then one or two GETs per row group or run of them, 1 PUT per 128 MiB, and 1
         for the version. Memory: up to four units of 128 MiB of Arrow content, about three times each.
 
         Args:
             table: the table's name.
             folder: a path or URL; files in folders below it count, those that begin with `_` or `.` do not.
-                Folders named `column=value` give their files that column.
+                Folders named `column=value` give their files that column. Or one file: it counts as one of
+                the folder that it lies in.
             storage_options: for the folder's file system.
             branch: the branch, which must be there.
             commit: `job`: one version, all or nothing, with rows in the order of files' names. `file`: one
-                for each file, the moment it is stored: cut off, the import goes on where it was; files that
-                came since are imported by the next call.
+                for each file, the moment it is stored: cut off, the import goes on where it was.
             partition_by: how a table made here is partitioned.
             key: the key of a table made here. In a table with a key, rows replace those with theirs.
             evolve: whether columns that the table, or the first file, does not have are added.
             as_they_are: whether encoded bytes are taken over; else all rows are cut and encoded anew.
-            query: a name that stands for the folder where it is told whether files were imported before.
+            query: a name that stands for the folder where it is told whether files were imported before:
+                the path where it was, for a folder that was moved; another name to import it once more.
             metadata: attached to every version.
             progress: `True` prints to standard error; a function is called with `Progress` values.
 

@@ -49,8 +49,13 @@ def test_the_same_as_the_local_one(spark: Any, tmp_path: Path, commit: str) -> N
     assert sorted(chunk.hash for chunk in heads[0].chunks) == sorted(chunk.hash for chunk in heads[1].chunks)
     assert values(load(spark, catalog, "there")) == values(spark.read.parquet(str(source)))
     assert told[-1].done == told[-1].total > 1
-    again = import_parquet(spark, catalog, "there", source, commit=commit)
+    again = import_parquet(spark, catalog, "there", f"{source}/", commit=commit)
     assert (again.rows, again.skipped) == (0, 6)
+    pq.write_table(pa.table({"id": [-1], "s": ["new"]}), source / "zz.parquet")
+    grown = import_parquet(spark, catalog, "there", source, commit=commit)
+    assert (grown.rows, grown.skipped) == (1, 6)
+    assert import_parquet(spark, catalog, "there", source, commit="file").rows == 0
+    assert catalog.import_parquet("there", source).rows == 0
 
 
 def test_what_spark_writes(spark: Any, tmp_path: Path) -> None:
@@ -76,8 +81,10 @@ def test_what_spark_writes(spark: Any, tmp_path: Path) -> None:
 def test_errors_come_before_tasks(spark: Any, tmp_path: Path) -> None:
     catalog, source = lake(tmp_path), folder(tmp_path, 2)
     with no_job(spark):
-        with pytest.raises(InvalidArgument, match="no Parquet files"):
+        with pytest.raises(InvalidArgument, match="no such folder or file"):
             import_parquet(spark, catalog, "t", tmp_path / "nowhere")
+        with pytest.raises(InvalidArgument, match="key='id': pass a list"):
+            import_parquet(spark, catalog, "t", source, key="id")
         pq.write_table(pa.table({"id": ["text"]}), source / "zz.parquet")
         with pytest.raises(SchemaMismatch, match=r"zz\.parquet: column 'id'"):
             import_parquet(spark, catalog, "t", source)

@@ -134,6 +134,84 @@ def test_each_file_is_a_version_and_new_ones_are_added(tmp_path: Path) -> None:
     assert catalog.import_parquet("t", moved, commit="file").rows == 200  # other files, for all it knows
 
 
+@pytest.mark.parametrize("commit", ["job", "file"])
+def test_a_folder_is_one_however_it_is_spelt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: str
+) -> None:
+    source = folder(tmp_path, rows(0, 100), rows(100, 30))
+    (tmp_path / "link").symlink_to(source)
+    monkeypatch.chdir(tmp_path)
+    catalog = lake(tmp_path)
+    assert catalog.import_parquet("t", source, commit=commit).rows == 130
+    for spelt in (f"{source}/", f"{tmp_path}/../{tmp_path.name}/in", "in", "./in/", f"file://{source}",
+                  f"local://{source}//", "link"):  # fmt: skip
+        again = catalog.import_parquet("t", spelt, commit=commit)
+        assert (again.rows, again.skipped) == (0, 2), spelt
+    assert catalog.read("t").num_rows == 130
+
+
+def test_stores_have_one_place_however_they_are_spelt() -> None:
+    assert open_store("memory://a/b/").place == open_store("MEMORY:///a/b").place == "memory://a/b"
+    assert open_store("s3a://bucket/x/").place == open_store("s3://bucket/x").place == "s3://bucket/x"
+    assert open_store("dir::file:///x/").place == open_store("dir::file:///x").place
+
+
+@pytest.mark.parametrize("first", ["job", "file"])
+@pytest.mark.parametrize("then", ["job", "file"])
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+def test_of_a_folder_that_has_grown_only_new_files_are_imported(
+    tmp_path: Path, first: str, then: str, mode: str
+) -> None:
+    source = folder(tmp_path, rows(0, 100), rows(100, 30))
+    catalog = lake(tmp_path, max_commit_delay_seconds=0.01)
+    catalog.create_table("t", rows(1, 1).schema, mode=mode)
+    catalog.import_parquet("t", source, commit=first)
+    folder(tmp_path, rows(0, 100), rows(100, 30), rows(130, 70))
+    done = catalog.import_parquet("t", source, commit=then)
+    assert (done.files, done.skipped, done.rows) == (1, 2, 70)
+    folder(tmp_path, rows(0, 100), rows(100, 30), rows(130, 70), rows(200, 5))
+    table = catalog.table("t")
+    table.append(rows(1001, 1))
+    table.compact()
+    table.checkpoint()
+    table.expire(keep_last=1)
+    done = lake(tmp_path).import_parquet("t", source, commit=first)
+    assert (done.files, done.skipped, done.rows) == (1, 3, 5)
+    again = catalog.import_parquet("t", source, commit=then)
+    assert (again.files, again.skipped, again.versions) == (0, 4, ())
+    assert sorted(catalog.read("t", filter="id < 1000").column("id").to_pylist()) == list(range(205))
+
+
+def test_a_file_that_was_rewritten_is_another_one(tmp_path: Path) -> None:
+    source = folder(tmp_path, rows(0, 100), rows(100, 30))
+    catalog = lake(tmp_path)
+    catalog.import_parquet("t", source)
+    pq.write_table(rows(500, 30), source / "001.parquet")
+    assert catalog.import_parquet("t", source).rows == 30
+
+
+def test_a_file_is_imported_as_one_of_its_folder(tmp_path: Path) -> None:
+    source = folder(tmp_path, rows(0, 100), rows(100, 30))
+    catalog = lake(tmp_path)
+    assert catalog.import_parquet("t", source / "001.parquet").rows == 30
+    assert catalog.import_parquet("t", f"file://{source}/001.parquet").rows == 0
+    done = catalog.import_parquet("t", source)
+    assert (done.rows, done.skipped) == (100, 1)
+    for name in ("000.parquet", "001.parquet"):
+        elsewhere = open_store("memory://elsewhere/in")
+        elsewhere.put(name, (source / name).read_bytes())
+    assert catalog.import_parquet("u", "memory://elsewhere/in/001.parquet").rows == 30
+
+
+@pytest.mark.parametrize("commit", ["job", "file"])
+def test_names_of_columns_are_a_list(tmp_path: Path, commit: str) -> None:
+    source, catalog = folder(tmp_path, rows(0, 10)), lake(tmp_path)
+    for wrong in ({"key": "id"}, {"partition_by": "id"}, {"key": 5}, {"partition_by": [5]}):
+        with pytest.raises(InvalidArgument, match=f"{next(iter(wrong))}=.*(pass a list|no text)"):
+            catalog.import_parquet("t", source, commit=commit, **wrong)
+    assert catalog.tables() == []
+
+
 def test_an_import_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     source = folder(tmp_path, rows(0, 100), rows(100, 100))
     catalog, broken = lake(tmp_path), source / "001.parquet"
@@ -319,8 +397,13 @@ def test_what_does_not_fit_is_told_by_file_before_anything_is_written(
 
 def test_other_errors(tmp_path: Path) -> None:
     catalog = lake(tmp_path)
-    with pytest.raises(InvalidArgument, match="no Parquet files"):
+    with pytest.raises(InvalidArgument, match="nowhere: there is no such folder or file"):
         catalog.import_parquet("t", tmp_path / "nowhere")
+    with pytest.raises(InvalidArgument, match="patterns are not expanded"):
+        catalog.import_parquet("t", tmp_path / "in" / "*.parquet")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidArgument, match="no Parquet files in this folder"):
+        catalog.import_parquet("t", tmp_path / "empty")
     source = folder(tmp_path, pa.table({"id": range(100)}))
     with pytest.raises(InvalidArgument, match="commit='task'"):
         catalog.import_parquet("t", source, commit="task")

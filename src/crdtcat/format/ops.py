@@ -11,6 +11,7 @@ v     properties: map of name to value; nil removes
 w     scope of an overwrite: nil for the whole table, else a list of packed partition values
 R     changes of single rows, see crdtcat.format.row_ops
 &     of a version that a merge in CAS mode committed again: its id where it was committed first
+i     of an import: what each imported file is known by, 16 bytes each
 ====  ==========================================================================================
 
 A column is `[name at birth, 36 bytes of the version that added it]`; nil instead of the bytes means this
@@ -34,6 +35,9 @@ from crdtcat.format.version import as_bytes, pack, unpack
 
 TypeCode = Any
 """A type in MessagePack: text, or a list that begins with text. See `crdtcat.chunks.type_codes`."""
+
+FILE_BYTES = 16
+"""What an imported file is known by."""
 
 EVERYTHING = None
 """The scope of an overwrite of the whole table."""
@@ -99,6 +103,7 @@ class Ops:
         is_overwrite: whether `scope` counts.
         scope: `EVERYTHING`, or the packed partition values that are overwritten.
         rows: changes of single rows, compactions, insertions.
+        files: what each imported file is known by, end to end (`crdtcat.verbs.imported_files`).
     """
 
     definitions: tuple[Definition, ...] = ()
@@ -114,6 +119,7 @@ class Ops:
     is_overwrite: bool = False
     scope: frozenset[bytes] | None = EVERYTHING
     rows: RowOps = NO_ROW_OPS
+    files: bytes = b""
 
     def encode(self) -> bytes | None:
         """Packed ops, or `None` where there are none."""
@@ -135,6 +141,8 @@ class Ops:
             body["w"] = None if self.scope is None else sorted(self.scope)
         if self.rows:
             body["R"] = self.rows.packed()
+        if self.files:
+            body["i"] = self.files
         return pack(body) if body else None
 
 
@@ -157,6 +165,7 @@ def decode_ops(data: bytes, author: VersionId, name: str) -> Ops:
             is_overwrite="w" in body,
             scope=None if body.get("w") is None else frozenset(as_bytes(values) for values in body["w"]),
             rows=unpack_row_ops(body["R"], name) if "R" in body else NO_ROW_OPS,
+            files=_files(body.get("i", b"")),
         )
     except Corrupt:
         raise
@@ -182,6 +191,13 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"text expected, not {type(value).__name__}")
     return value
+
+
+def _files(value: object) -> bytes:
+    found = as_bytes(value)
+    if len(found) % FILE_BYTES:
+        raise ValueError(f"imported files are named by {FILE_BYTES} bytes each")
+    return found
 
 
 def _properties(value: Any) -> dict[str, Any]:

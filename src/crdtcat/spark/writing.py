@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat import Catalog, Version
+from crdtcat.arguments import require_names
 from crdtcat.errors import AlreadyExists, InvalidArgument, NotFound
 from crdtcat.incarnations import MAIN
 from crdtcat.interrupts import carried_through
@@ -157,6 +158,8 @@ def plan_write(
         AlreadyExists: `mode="errorifexists"`, and the table is there.
         StoreError, DataError: the catalog cannot be read.
     """
+    require_names("partition_by", partition_by)
+    require_names("key", key)
     overwrite = mode == "overwrite"
     by_task = (commit or "job") == "task"
     if by_task and mode != "append":

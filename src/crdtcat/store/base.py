@@ -78,6 +78,12 @@ class Store(Attempts, ABC):
     def _start(self) -> None:
         self.requests = RequestCounter()
 
+    @property
+    def place(self) -> str:
+        """The root as one text, however its URL was spelt: no slash at the end, one name for a scheme, local
+        paths whole and with links followed. Without credentials. No request."""
+        return self.url.rstrip("/")
+
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in self._live}
 

@@ -73,6 +73,16 @@ class FsspecStore(Store):
         return self._connections[process]
 
     @property
+    def place(self) -> str:
+        """The URL with the first of the names that the filesystem gives its scheme."""
+        scheme, separator, rest = self.url.partition("://")
+        known = self._filesystem()[0].protocol
+        known = (known,) if isinstance(known, str) else known
+        if separator and scheme.lower() in known:
+            return f"{known[0]}://{rest.rstrip('/')}"
+        return super().place
+
+    @property
     def can_create_exclusively(self) -> bool:
         """False but for filesystems known for it, which race a few exclusive creations, once."""
         if self._exclusive is None:

@@ -30,7 +30,7 @@ from crdtcat.scattered import Scattered
 from crdtcat.store import naming
 from crdtcat.store.base import Store
 from crdtcat.store.begun import Begun, BegunFiles
-from crdtcat.store.local_files import HIDDEN, hidden_in, read_range, write_all
+from crdtcat.store.local_files import HIDDEN, force, hidden_in, read_range, write_all
 from crdtcat.store.retry import Fault, RetryPolicy, classify
 from crdtcat.store.skew import SkewEstimate
 from crdtcat.store.values import Answers, Content, Data, Names, ObjectInfo, Page, Range
@@ -72,6 +72,11 @@ class LocalStore(Store):
         self._skew = SkewEstimate()
         self._begun = BegunFiles()
 
+    @property
+    def place(self) -> str:
+        """The folder's path, whole, with links followed."""
+        return os.path.realpath(self.root)
+
     def skew_ms(self) -> int | None:
         """The file system's clock minus this machine's: of interest on network file systems."""
         return self._skew.milliseconds
@@ -101,7 +106,7 @@ class LocalStore(Store):
         begun = self._begun.take(name, len(data))
         with self._written_beside(goal, data, begun) as (hidden, folder):
             os.rename(hidden, goal)  # noqa: PTH104 (a Path for each put would cost more than the call)
-            _force(folder)
+            force(folder)
 
     def _put_if_absent(self, name: str, data: Data) -> None:
         goal = self._path(name)
@@ -115,7 +120,7 @@ class LocalStore(Store):
                     raise NotImplementedError("this file system has no hard links") from error
                 raise
             os.unlink(hidden)  # noqa: PTH108
-            _force(folder)
+            force(folder)
 
     @contextmanager
     def _written_beside(
@@ -170,7 +175,7 @@ class LocalStore(Store):
         step = folder
         while step != last and step != parent(step) and step not in self._durable:
             try:
-                _force(parent(step))
+                force(parent(step))
             except PermissionError:
                 # Somebody else's folder above an existing root may be closed to us; its entry is old.
                 if parent(step) != above_root:
@@ -265,14 +270,6 @@ class LocalStore(Store):
                             os.unlink(entry.path)  # noqa: PTH108
                             removed += 1
         return removed
-
-
-def _force(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _names(folder: str, after: str) -> Names:

@@ -43,3 +43,12 @@ def write_all(descriptor: int, data: Content, *, start: int = 0) -> None:
         view = part
         while view:
             view = view[os.write(descriptor, view) :]
+
+
+def force(folder: str) -> None:
+    """Wait until the entries of a folder are on disk."""
+    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -63,6 +63,11 @@ class MemoryStore(Store):
         self._root = f"/{path}/" if path else "/"
         self._clock_ms = clock_ms
 
+    @property
+    def place(self) -> str:
+        """`memory://` and the path."""
+        return f"memory:/{self._root}".rstrip("/")
+
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_process": os.getpid()}
 

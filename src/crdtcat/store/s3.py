@@ -77,6 +77,11 @@ class S3Store(Store):
             )
         import_s3fs()
 
+    @property
+    def place(self) -> str:
+        """`s3://bucket/prefix`, also where it was called `s3a`."""
+        return f"s3://{self._bucket}/{self._root}".rstrip("/")
+
     def _start(self) -> None:
         super()._start()
         self._connections: dict[int, Any] = {}

@@ -8,9 +8,10 @@ that column. Nothing is written here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -19,7 +20,8 @@ from crdtcat.chunks.foreign import ForeignFile, read_foreign
 from crdtcat.errors import InvalidArgument, InvalidName, SchemaMismatch, UserError
 from crdtcat.format.ops import ColumnId
 from crdtcat.pools import ThreadPool
-from crdtcat.store import ObjectInfo, Store
+from crdtcat.store import ObjectInfo, Store, open_store
+from crdtcat.store.local import LocalStore
 from crdtcat.writing.fit import Known, KnownColumn, fit
 from crdtcat.writing.imported import ImportUnit, Run, SourceFile
 
@@ -42,18 +44,57 @@ class Files:
     schema: pa.Schema
 
 
-def list_files(source: Store) -> list[ObjectInfo]:
-    """All files of a folder and of those in it, by name. One LIST or two per folder and page.
+def open_source(
+    folder: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+) -> tuple[Store, list[ObjectInfo]]:
+    """The store of a folder, and all files in it and in those below, by name; of a file, its folder and it
+    alone. One LIST or two per folder and page; one more for a file.
 
-    Raises `InvalidArgument`: there are none, or it is the folder of a table in another format.
+    Raises `InvalidArgument`: there is nothing, or a pattern instead of a folder, or it is the folder of a
+    table in another format.
     """
+    source = open_store(folder, storage_options)
     try:
         files = sorted(_listed(source, ""), key=lambda item: item.name)
     except InvalidName as error:
         raise InvalidName(f"{source.url}: {error.args[0]}") from error
-    if not files:
-        raise InvalidArgument(f"{source.url}: there are no Parquet files in this folder")
-    return files
+    if files:
+        return source, files
+    found = _file(os.fspath(folder), source, storage_options)
+    if found is not None:
+        return found
+    if any(letter in os.fspath(folder) for letter in "*?["):
+        raise InvalidArgument(
+            f"{source.url}: there is no folder of that name, and patterns are not expanded: pass the folder, "
+            "or one file"
+        )
+    if isinstance(source, LocalStore) and not os.path.isdir(source.root):  # noqa: PTH112
+        raise InvalidArgument(f"{source.url}: there is no such folder or file")
+    raise InvalidArgument(f"{source.url}: there are no Parquet files in this folder")
+
+
+def _file(
+    url: str, source: Store, storage_options: Mapping[str, Any] | None
+) -> tuple[Store, list[ObjectInfo]] | None:
+    """What a URL names if it is a file: the folder it lies in, and the file. One LIST, or a few."""
+    if isinstance(source, LocalStore):
+        above, name = os.path.split(source.root)
+    else:
+        above, _, name = url.rstrip("/").rpartition("/")
+    if not name or not above or above.endswith(":/"):  # a whole bucket
+        return None
+    folder = open_store(above, storage_options)
+    after: str | None = name[:-1]
+    try:
+        while after is not None:
+            page = folder.list_page("", after)
+            for item in page.objects:
+                if item.name >= name:
+                    return (folder, [item]) if item.name == name else None
+            after = page.after
+    except (InvalidName, InvalidArgument):  # nothing that we list can have such a name
+        pass
+    return None
 
 
 def _listed(source: Store, prefix: str) -> Iterator[ObjectInfo]:

@@ -103,9 +103,11 @@ def commit_parts(
     *,
     metadata: Mapping[str, Any] | None = None,
     key: str | None = None,
+    files: bytes = b"",
 ) -> Version:
     """Publish everything that was staged as one version, chunks in the order of `parts`.
 
+    `files`: of an import, what the files are known by (`crdtcat.verbs.imported_files`).
     1 PUT, or 2 where inlined rows are too many together; an overwrite loads the head it was planned with.
 
     Raises:
@@ -126,7 +128,7 @@ def commit_parts(
         )
     joined = join_parts(staging, parts)
     added = "upsert" if session.settings.key else "append"
-    ops = Ops(definitions=staging.fit.definitions)
+    ops = Ops(definitions=staging.fit.definitions, files=files)
     seen = None
     if staging.replaces is not None:
         seen = head_at(session, staging.replaces)

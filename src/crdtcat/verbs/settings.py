@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as pt
 
+from crdtcat.arguments import require_names
 from crdtcat.chunks.ingest import check_schema
 from crdtcat.chunks.keys import can_be_key
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
@@ -39,10 +40,8 @@ def new_settings(
 def _settings(
     schema: pa.Schema | None, partition_by: Sequence[str], time_column: str | None, key: Sequence[str]
 ) -> Settings:
-    if isinstance(partition_by, str):
-        raise InvalidArgument(f"partition_by={partition_by!r}: pass a list")
-    if isinstance(key, str) or not isinstance(key, Sequence):
-        raise InvalidArgument(f"key={key!r:.80}: pass a list of column names")
+    require_names("partition_by", partition_by)
+    require_names("key", key)
     partitioning = parse_partitioning(partition_by)
     if time_column is not None:
         validate_column_name(time_column)

@@ -1,0 +1,20 @@
+"""What kinds of values the arguments of public verbs may have, checked before anything is done.
+
+A text is a sequence of letters, and any text that is not empty counts as true: without these checks
+`key="id"` asks for the columns `i` and `d`, and `evolve="no"` for what it refuses. No I/O, no Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crdtcat.errors import InvalidArgument
+
+
+def require_names(what: str, given: object) -> None:
+    """Raises `InvalidArgument` unless `given` is a list or tuple of texts."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidArgument(f"{what}={given!r:.80}: pass a list of column names, such as ['id']")
+    wrong = [item for item in given if not isinstance(item, str)]
+    if wrong:
+        raise InvalidArgument(f"{what}={given!r:.80}: {wrong[0]!r:.40} is no text")
