@@ -12,11 +12,13 @@ last commit there.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from blake3 import blake3
 
 from crdtcat.conflicts import Kind, Overlap
 from crdtcat.errors import Expired, InvalidArgument
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from crdtcat.session import Session
 
 READS_MAX: Final = 256  # questions remembered; more of them become one, about everything
+WORDS_MAX: Final = 200  # characters of a filter that an error shows
 
 
 class Read(NamedTuple):
@@ -40,21 +43,39 @@ class Read(NamedTuple):
         columns: their names; `None`: all; empty: only which rows there are.
         filter: which rows; `None`: all.
         numbers: instead of a filter, the first row's number and the last's.
+        name: what tells the filter from others; see `kept`.
     """
 
     columns: tuple[str, ...] | None = None
     filter: Any = None
     numbers: tuple[int, int] | None = None
+    name: bytes = b""
 
     def __str__(self) -> str:
         if self.numbers is not None:
             return f"rows {self.numbers[0]} to {self.numbers[1]}"
-        return "all rows" if self.filter is None else str(self.filter)
+        words = "all rows" if self.filter is None else str(self.filter)
+        return words if len(words) <= WORDS_MAX else f"{words[:WORDS_MAX]}..."
+
+    def kept(self) -> Read:
+        """The question as it is now, whatever becomes of lists and arrays in its filter. O(the filter).
+
+        Filters of some kinds cannot be compared, and what they print leaves out the middle of long lists: so
+        they are known by all their bytes. One that cannot be copied becomes a question about all rows.
+        """
+        if self.filter is None:
+            return self
+        try:
+            data = pickle.dumps(self.filter)
+            kept = pickle.loads(data)  # noqa: S301 (made here)
+        except Exception:  # noqa: BLE001 (whatever a value in it says about being copied)
+            return Read(self.columns)
+        return self._replace(filter=kept, name=blake3(data).digest())
 
     @property
-    def name(self) -> tuple[Any, ...]:
-        """Equal for equal questions; filters of some kinds cannot be compared."""
-        return self.columns, type(self.filter), str(self.filter), self.numbers
+    def key(self) -> tuple[Any, ...]:
+        """Of a question that is kept: equal for equal questions only."""
+        return self.columns, self.numbers, self.name
 
 
 EVERYTHING: Final = Read()
@@ -73,7 +94,8 @@ class Notes(threading.local):
         if len(self._reads) >= READS_MAX:
             oldest = min((parent for _, parent in self._reads.values()), key=lambda parent: parent.number)
             self._reads = {(): (EVERYTHING, oldest)}
-        self._reads[read.name, seen.number] = read, seen
+        read = read.kept()
+        self._reads[read.key, seen.number] = read, seen
 
     def all(self) -> list[Note]:
         """Those asked since the last commit."""

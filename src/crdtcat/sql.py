@@ -17,6 +17,7 @@ from uuid import uuid4
 from crdtcat.errors import InvalidArgument, InvalidName, NotFound
 from crdtcat.head import Head
 from crdtcat.interrupts import stopped_by
+from crdtcat.reading import EVERYTHING
 from crdtcat.scan import Scan
 from crdtcat.scan.frames import as_duckdb_view, duckdb_module, require_connection
 from crdtcat.sql_text import asks_for_every_table, described, table_names, with_views
@@ -60,6 +61,9 @@ def query(
     with _explained(duckdb, catalog, text, unknown), _dropped_if_wrong(connection, views):
         for name, (table, head) in _pinned(tables, at).items():
             session = table._session
+            if at is None:
+                # What the query will look at is known when it is run, on threads of DuckDB's own.
+                session.looked(head, EVERYTHING)
             scan = Scan(
                 head,
                 session.store,

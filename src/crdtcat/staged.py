@@ -76,7 +76,7 @@ class StagedSession(Session):
         """Remember what was read, and what was staged by then, if that counts. No request."""
         if self.options.isolation == "serializable":
             with self._staging():
-                self.reads.append((read, tuple(self.staged)))
+                self.reads.append((read.kept(), tuple(self.staged)))
 
     @property
     def asked(self) -> Asked:
@@ -84,7 +84,7 @@ class StagedSession(Session):
         groups: dict[tuple[VersionId, ...], tuple[tuple[StagedVersion, ...], dict[Any, Read]]] = {}
         for read, staged in self.reads:
             known = groups.setdefault(tuple(item.id for item in staged), (staged, {}))
-            known[1][read.name] = read
+            known[1][read.key] = read
         return Asked(
             self, ((self.log_with(staged), list(reads.values())) for staged, reads in groups.values())
         )

@@ -230,7 +230,8 @@ class TendedCatalog(ABC):
         All tables are read at one snapshot, taken now: a transaction is in each of them or in none, and the
         relation gives the same rows whenever it is run. Rows are read when they are wanted, as a stream: only
         columns the query uses, only chunks that can meet the conditions which DuckDB hands over (comparisons
-        of columns with constants, `in`, `is null`, joined by `and` and `or`).
+        of columns with constants, `in`, `is null`, joined by `and` and `or`). Where `isolation` is
+        "serializable" it counts as a read of every row of these tables, by the thread that calls this.
 
         Requests: a refresh of each table, and one more of all but one; then what scans make. Names that are
         not plain words stand in double quotes, as in `select * from "my-table"`. Errors while rows are

@@ -8,12 +8,15 @@ import secrets
 import threading
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Catalog, Table
 from crdtcat.conflicts import Kind
 from crdtcat.errors import CommitConflict, InvalidArgument
+from crdtcat.reading import Read
 from tests.cas.scenes import Turn, in_threads, replayed
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
@@ -186,6 +189,78 @@ def test_more_reads_than_are_remembered_are_one_about_everything() -> None:
         mine.scan(filter=f"n = {n + 1000}")
     t.append([{"n": 5, "x": 5}])
     assert kinds(lambda: mine.append([{"n": 100, "x": 0}])) == {Kind.READ_WRITE}
+
+
+@pytest.mark.parametrize(
+    ("look", "caught"),
+    [
+        (lambda catalog: catalog.sql("select count(*) from t where x = 1"), True),
+        (lambda catalog: catalog.sql("select 1 from T as a join t as b using (n)").fetchall(), True),
+        (lambda catalog: catalog.sql("select * from t", at=catalog.table("t").history()[0].id), False),
+        (lambda catalog: catalog.sql("select 1"), False),
+        (lambda catalog: catalog.sql("show tables"), False),
+        (lambda catalog: catalog.table("t").proof(0), True),
+        (lambda catalog: catalog.table("t").proof(0, at=catalog.table("t").history()[0].id), False),
+        (lambda catalog: catalog.read("t", filter="x = 1"), True),
+    ],
+)
+def test_queries_and_proofs_are_reads_of_everything(look: Any, caught: bool) -> None:
+    t, url = lake()
+    catalog = Catalog(url, upkeep=False, isolation="serializable")
+    look(catalog)
+    t.append([{"n": 9, "x": 1}])
+    found = kinds(lambda: catalog.commit("t", [{"n": 10, "x": 0}]))
+    assert found == ({Kind.READ_WRITE} if caught else None)
+    assert kinds(lambda: catalog.commit("t", [{"n": 11, "x": 0}])) is None  # told once
+
+
+def test_a_proof_in_a_transaction_is_a_read() -> None:
+    t, url = lake()
+    tx = Catalog(url, upkeep=False).transaction(isolation="serializable")
+    tx.table("t").proof(0)
+    tx.append("t", [{"n": 10, "x": 0}])
+    t.append([{"n": 9, "x": 1}])
+    assert kinds(tx.commit) == {Kind.READ_WRITE}
+
+
+LONG = list(range(4000))
+OTHER = [*LONG[:2000], 5000, *LONG[2001:]]  # the same but in the middle, which no text shows
+FORMS: dict[str, Any] = {
+    "arrow": lambda values: pc.field("n").isin(values),
+    "arrow of another type": lambda values: pc.field("n").cast(pa.int32()).isin(pa.array(values, pa.int32())),
+    "numpy": lambda values: [("n", "in", np.array(values))],
+    "arrow array": lambda values: [("n", "in", pa.array(values))],
+    "list": lambda values: [("n", "in", values)],
+    "text": lambda values: f"n in ({', '.join(map(str, values))})",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("hit", [2000, 5000])
+def test_long_filters_that_print_alike_are_different_questions(form: str, hit: int) -> None:
+    t, url = lake()
+    t.append([{"n": 2000, "x": 0}, {"n": 5000, "x": 0}])
+    mine = strict(url)
+    for values in (LONG, OTHER):
+        mine.read(["x"], filter=FORMS[form](values))
+    t.update(f"n = {hit}", {"x": 9})
+    assert kinds(lambda: mine.append([{"n": 100, "x": 0}])) == {Kind.READ_WRITE}
+
+
+def test_an_array_that_is_written_to_after_the_read_changes_no_question() -> None:
+    t, url = lake()
+    mine, wanted = strict(url), np.array([1])
+    mine.read(["x"], filter=[("n", "in", wanted)])
+    wanted[0] = 3
+    t.update("n = 1", {"x": 9})
+    assert kinds(lambda: mine.append([{"n": 100, "x": 0}])) == {Kind.READ_WRITE}
+
+
+def test_equal_questions_are_one_and_one_that_cannot_be_copied_is_about_all_rows() -> None:
+    reads = [Read(("x",), FORMS["arrow"](LONG)).kept() for _ in range(2)]
+    assert reads[0].key == reads[1].key != Read(("x",), FORMS["arrow"](OTHER)).kept().key
+    assert len(str(reads[0])) < 250
+    assert Read(("x",), [("n", "in", {1: lambda: 0}.values())]).kept() == Read(("x",))
 
 
 def test_tables_in_merge_mode_are_refused() -> None:

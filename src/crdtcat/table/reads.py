@@ -178,4 +178,4 @@ class Reads(Handle):
         `crdtcat.check_proof(root_hash, chunk, proof)` checks it without catalog or store. Requests: what
         `head` makes. Raises `NotFound`: no such chunk at that snapshot.
         """
-        return prove_chunk(travel.head_at(self._session, at), chunk)
+        return prove_chunk(self._all_of(at), chunk)

@@ -213,9 +213,10 @@ class Always(_Leaf):
         return f"{self.operand} = {self.operand}" if self.truth else f"{self.operand} != {self.operand}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Opaque(Predicate):
-    """A condition nothing can be said about without reading rows.
+    """A condition nothing can be said about without reading rows. Equal to itself only: what it prints leaves
+    out parts of long lists.
 
     Attributes:
         text: how it prints.
@@ -225,7 +226,7 @@ class Opaque(Predicate):
 
     text: str
     needs: tuple[str, ...]
-    arrow: Any = field(compare=False, repr=False)
+    arrow: Any = field(repr=False)
 
     def _columns(self) -> Iterator[str]:
         return iter(self.needs)
