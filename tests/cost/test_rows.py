@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
 
 from crdtcat import Catalog, Table
+from tests.catalog.lakes import lake, objects
 from tests.cost.places import SCHEMA, Place, asked, few, many, measured
 
 
@@ -91,3 +96,58 @@ def test_changes(place: Place) -> None:
         assert changes.to_table().num_rows == 2
     # The chunk with the changed row, footer and columns, once for each side.
     assert cost.requests == {"get": 4}
+
+
+def _updated(table: Table) -> None:
+    table.update(None, {"x": pc.field("x") * 2})
+
+
+def _updated_by_number(table: Table) -> None:
+    table.update_rows(0, table.head().row_count, {"x": [0.5] * table.head().row_count})
+
+
+def _deleted(table: Table) -> None:
+    table.delete("n >= 0 and text = 'a'")
+
+
+def _compacted(table: Table) -> None:
+    table.update("n >= 0 and text = 'a'", {"x": 1.0})
+    table.compact()
+
+
+def _restored(table: Table) -> None:
+    start = table.head().snapshot
+    table.update(None, {"x": 1.0})
+    table.restore(start)
+
+
+ROWS_OF_A_CHUNK = 16
+
+
+def bytes_of_versions(chunks: int, change: Callable[[Table], None], *, keyed: bool) -> int:
+    """What a change of rows in so many chunks puts into version files."""
+    catalog = lake(chunk_rows=ROWS_OF_A_CHUNK, inline_bytes=0)
+    table = catalog.create_table("t", SCHEMA, key=["n"] if keyed else ())
+    count = ROWS_OF_A_CHUNK * chunks
+    table.append(pa.table({"n": range(count), "text": ["a", "b"] * (count // 2), "x": [0.0] * count}))
+    before = objects(catalog)
+    change(table)
+    return sum(size for name, size in objects(catalog).items() if name not in before and name.endswith(".v"))
+
+
+@pytest.mark.parametrize(
+    ("change", "keyed"),
+    [
+        *(
+            (change, keyed)
+            for change in (_updated, _deleted, _compacted, _restored)
+            for keyed in (False, True)
+        ),
+        (_updated_by_number, False),
+    ],
+)
+def test_bytes_of_a_version_per_chunk_it_touches_do_not_grow(
+    change: Callable[[Table], None], keyed: bool
+) -> None:
+    few, many = (bytes_of_versions(chunks, change, keyed=keyed) / chunks for chunks in (32, 256))
+    assert many < 1.1 * few

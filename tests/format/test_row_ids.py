@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt
 from crdtcat.format.ops import Ops, decode_ops
-from crdtcat.format.row_ids import END, ID, KeyedTag, RowIds, Tags, unpack_row_ids, whole_chunks
+from crdtcat.format.row_ids import (
+    END,
+    ID,
+    KeyedTag,
+    RowIds,
+    Tags,
+    split_row_ids,
+    unpack_row_ids,
+    whole_chunks,
+)
 from crdtcat.format.row_ops import Copy, Insertion, Overlay, RowOps, Stamps, no_tags
 from crdtcat.format.version import pack, unpack
 
@@ -53,6 +62,35 @@ def test_row_ids_survive_packing(rows: RowIds) -> None:
     packed = pack(rows.packed())
     assert listed(unpack_row_ids(unpack(packed, "v"), "v")) == listed(rows)
     assert pack(unpack_row_ids(unpack(packed, "v"), "v").packed()) == packed
+
+
+def one_by_one(rows: RowIds) -> list[tuple[Any, ...]]:
+    """Every row by its name, in order."""
+    tags: list[tuple[Any, ...]] = [
+        *zip(rows.tags.versions.tolist(), rows.tags.ordinals.tolist(), strict=True),
+        *((tag.key, tag.hash, tag.ordinal) for tag in rows.tags.keyed),
+    ]
+    found = zip(rows.tag.tolist(), rows.start.tolist(), rows.stop.tolist(), strict=True)
+    return [(*tags[tag], row) for tag, start, stop in found for row in range(start, stop)]
+
+
+@given(st.data(), st.integers(0, 3), st.integers(0, 2))
+def test_parts_of_a_list_name_their_own_chunks_and_no_others(
+    data: st.DataObject, plain: int, keyed: int
+) -> None:
+    total = plain + keyed
+    pieces = st.tuples(st.integers(0, max(total - 1, 0)), st.integers(0, 9), st.integers(1, 6))
+    drawn = data.draw(st.lists(pieces, max_size=8)) if total else []
+    tag, start, length = np.array(drawn, np.uint32).reshape(-1, 3).T
+    rows = RowIds(tags_of(plain, keyed), tag, start, start + length)
+    cuts = sorted(data.draw(st.lists(st.integers(0, rows.rows), max_size=4)))
+    counts = np.diff([0, *cuts, rows.rows]).tolist()
+    parts = split_row_ids(rows, counts)
+    assert [part.rows for part in parts] == counts
+    assert [row for part in parts for row in one_by_one(part)] == one_by_one(rows)
+    for part in parts:
+        assert sorted(set(part.tag.tolist())) == list(range(len(part.tags)))
+        assert one_by_one(unpack_row_ids(unpack(pack(part.packed()), "v"), "v")) == one_by_one(part)
 
 
 def test_whole_chunks_cost_nothing_beyond_their_tags() -> None:

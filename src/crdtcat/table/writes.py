@@ -126,7 +126,8 @@ class Writes(KeptUp):
     ) -> Version:
         """Give rows new values. Only the changed cells are stored.
 
-        Requests: a refresh, a read of the columns that the filter and the values look at, then 1 or 2 PUTs.
+        Requests: a refresh, a read of the columns that the filter and the values look at, then 1 or 2 PUTs;
+        the version file has some 150 bytes for each chunk with changed rows, and about 1 per scattered row.
         Of concurrent updates of one cell the greater version wins and the others are listed by `conflicts`;
         updates of different cells all hold. In a keyed table the cells are upserted, under the keys that
         matched.
