@@ -7,8 +7,22 @@ A text is a sequence of letters, and any text that is not empty counts as true: 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, timedelta
+
+import numpy as np
 
 from crdtcat.errors import InvalidArgument
+
+
+def require_flag(what: str, given: object) -> None:
+    """Raises `InvalidArgument` unless `given` is true or false: a `bool`, or numpy's."""
+    if not isinstance(given, bool | np.bool_):
+        raise InvalidArgument(f"{what}={given!r:.80}: pass True or False")
+
+
+def is_no_moment(given: date | timedelta) -> bool:
+    """Whether it is pandas' `NaT`, which calls itself a datetime, and is equal to nothing."""
+    return given != given  # noqa: PLR0124
 
 
 def require_names(what: str, given: object) -> None:

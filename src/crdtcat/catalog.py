@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crdtcat.arguments import require_flag
 from crdtcat.clock import HybridClock
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.drive import elapsed_clock
@@ -102,6 +103,7 @@ class Catalog(TendedCatalog):
         stopped; its rows are kept, listed by `conflicts()`, and read as null. Where several programs write,
         declare the columns with `create_table`. Rows that cannot be stored create nothing.
         """
+        require_flag("evolve", evolve)
         try:
             handle = self.table(table, branch)
         except NotFound:
@@ -175,6 +177,7 @@ class Catalog(TendedCatalog):
             CapabilityMissing: CAS mode on a store that cannot create exclusively.
         """
         validate_table_name(name)
+        require_flag("exist_ok", exist_ok)
         settings = new_settings(schema, partition_by, time_column, mode, key)
         if mode == "cas":
             require_exclusion(self.store, name)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from crdtcat.arguments import require_names
+from crdtcat.arguments import require_flag, require_names
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.head import Version
 from crdtcat.incarnations import MAIN
@@ -178,6 +178,8 @@ def plan_import(
         raise InvalidArgument(f"commit={commit!r}: pass 'job' or 'file'")
     require_names("partition_by", partition_by)
     require_names("key", key)
+    require_flag("evolve", evolve)
+    require_flag("as_they_are", as_they_are)
     source, listed = open_source(folder, storage_options)
     found = _there(catalog, table, branch)
     head = None if found is None else found._session.head()

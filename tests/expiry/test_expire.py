@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -148,6 +149,16 @@ def test_wrong_arguments() -> None:
         table.expire()
     with refused(catalog, InvalidArgument, "older_than=5", "timedelta"):
         table.expire(older_than=5)  # type: ignore[arg-type]
+    with refused(catalog, InvalidArgument, "an age below zero", "timedelta(days=30)"):
+        table.expire(older_than=timedelta(days=-30))
+    with refused(catalog, InvalidArgument, "is in the future", "UTC"):
+        table.expire(older_than=datetime.now(UTC) + timedelta(hours=1))
+    with refused(catalog, InvalidArgument, "is in the future"):
+        table.expire(older_than=datetime.max.replace(tzinfo=UTC), keep_last=1)
+    with refused(catalog, InvalidArgument, "older_than=NaT"):
+        table.expire(older_than=pd.NaT)
+    with refused(catalog, InvalidArgument, "dry_run='no'"):
+        table.expire(keep_last=1, dry_run="no")  # type: ignore[arg-type]
     with refused(catalog, InvalidArgument, "keep_last='2'"):
         table.expire(keep_last="2")  # type: ignore[arg-type]
     with refused(catalog, InvalidArgument, "keep_last=0"):

@@ -87,6 +87,7 @@ def test_delete_by_key_and_by_filter(tmp_path: Path) -> None:
     "keys",
     [
         [1, 2],
+        [(1,), (2,)],
         (1, 2),
         {1, 2},
         range(1, 3),
@@ -296,7 +297,7 @@ def test_wrong_rows_and_keys_write_nothing(tmp_path: Path) -> None:
     for wrong in ([{"id": None}], [{"name": "no key"}], [{"id": "text"}], [{"id": 1, "unknown": 2}]):
         with pytest.raises(SchemaMismatch):
             table.upsert(wrong)
-    for keys in ([None], ["text"], [{"name": "a"}]):
+    for keys in ([None], ["text"], [{"name": "a"}], [(1, 2)], [1, (1, 2)], [()]):
         with pytest.raises(UserError):
             table.delete(keys=keys)
     with pytest.raises(InvalidArgument, match="delete what"):

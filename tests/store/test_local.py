@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from crdtcat.errors import AccessDenied, CapabilityMissing, InvalidName, StoreUnavailable
-from crdtcat.store import Missing, RequestCounts, RetryPolicy, local, open_store
+from crdtcat.store import Missing, RequestCounts, RetryPolicy, local, local_files, open_store
 from crdtcat.store.local import LEFTOVER_SECONDS, LocalStore
 
 QUICK = RetryPolicy(attempts=3, base_ms=1, max_ms=1)
@@ -156,13 +156,13 @@ def test_who_loses_a_name_is_told_before_anything_is_written(
 
 def test_new_folders_are_forced_to_disk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[str] = []
-    real = local._force
+    real = local_files.force
 
     def record(folder: str) -> None:
         forced.append(folder)
         real(folder)
 
-    monkeypatch.setattr(local, "_force", record)
+    monkeypatch.setattr(local, "force", record)
     root = tmp_path / "a" / "root"
     store = LocalStore(root)
     store.put("tables/t/1", b"x")

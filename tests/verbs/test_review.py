@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -124,6 +125,48 @@ def test_arguments_of_the_wrong_kind() -> None:
     with pytest.raises(InvalidArgument, match="partition_by=5"):
         catalog.create_table("t", partition_by=5)
     assert catalog.tables() == []
+
+
+@pytest.mark.parametrize("flag", ["no", "", 0, 1, None, [False]])
+def test_flags_are_true_or_false(flag: Any) -> None:
+    """Every text that is not empty counts as true in Python, "no" as well."""
+    catalog: Any = lake()
+    table: Any = catalog.create_table("t", pa.schema([("a", pa.int64())]))
+    keyed: Any = catalog.create_table("k", pa.schema([("a", pa.int64())]), key=["a"])
+    table.append([{"a": 1}])
+    table.tag("x")
+    before = len(table.history())
+    rows = [{"a": 1, "more": 2}]
+    calls: dict[str, list[Callable[..., Any]]] = {
+        "evolve": [
+            partial(table.append, rows),
+            partial(table.overwrite, rows),
+            partial(keyed.upsert, rows),
+            partial(catalog.commit, "t", rows),
+            partial(catalog.commit, "new", rows),
+            partial(catalog.import_parquet, "t", "memory://nothing"),
+        ],
+        "as_they_are": [partial(catalog.import_parquet, "t", "memory://nothing")],
+        "replace": [partial(table.tag, "x")],
+        "exist_ok": [partial(catalog.create_table, "t"), partial(catalog.create_table, "new")],
+        "dry_run": [catalog.collect, partial(table.expire, keep_last=1)],
+        "blind": [keyed.lost_cells],
+    }
+    for name, verbs in calls.items():
+        for verb in verbs:
+            with pytest.raises(InvalidArgument, match=f"{name}=.*True or False"):
+                verb(**{name: flag})
+    assert catalog.tables() == ["k", "t"]
+    assert len(table.history()) == before
+
+
+def test_flags_may_be_those_of_numpy() -> None:
+    catalog = lake()
+    table = catalog.create_table("t", pa.schema([("a", pa.int64())]))
+    yes: Any = np.True_
+    table.append([{"a": 1, "b": 2}], evolve=yes)
+    assert catalog.create_table("t", exist_ok=yes).scan(verify=yes).count() == 1
+    assert table.schema.names == ["a", "b"]
 
 
 ENDLESS = """

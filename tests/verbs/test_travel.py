@@ -6,6 +6,7 @@ import datetime as dt
 import time
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -72,6 +73,7 @@ def test_at_in_every_form() -> None:
         ("s1.damaged", InvalidArgument, "token"),
         ("0" * 16 + "-" + "0" * 16 + "-" + "0" * 8 + "-" + "g" * 32, InvalidArgument, "version id"),
         (5, InvalidArgument, "at=5"),
+        (pd.NaT, InvalidArgument, "at=NaT is no moment"),
         (dt.date(1999, 1, 1), NotFound, "as old as"),
         (VersionId(1, 2, 3, b"short"), UserError, "16 bytes"),
     ],

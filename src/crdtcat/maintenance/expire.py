@@ -21,11 +21,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
 
+from crdtcat.arguments import require_flag
 from crdtcat.clock import hlc
 from crdtcat.closing import close
 from crdtcat.drive import run, store_now_ms
@@ -39,6 +40,7 @@ from crdtcat.log.horizon import below, emptied
 from crdtcat.maintenance.brought import Brought
 from crdtcat.maintenance.bundling import INLINE_BYTES_AT_ONCE
 from crdtcat.maintenance.checkpoint import checkpoint
+from crdtcat.maintenance.expire_until import check_until, wanted_horizon
 from crdtcat.maintenance.holds import claimed_until, holds
 from crdtcat.maintenance.summaries import summaries_of
 from crdtcat.protocol import (
@@ -123,21 +125,19 @@ def expire(
     `max_commit_delay_seconds` old. In CAS mode the newest commit stays in history, whatever is asked for.
 
     Raises:
-        InvalidArgument: neither age nor number; a branch.
+        InvalidArgument: neither age nor number, an age below zero, a moment in the future; a branch.
         CapabilityMissing: the store cannot create a file exclusively, or, after transactions, list in order.
         StoreUnavailable: nothing was folded, or nobody knows, or the mode is being switched; run it again.
     """
     began = time.monotonic()
     check_can_fold(session)
-    if keep_last is not None and (type(keep_last) is not int or keep_last < 1):
-        raise InvalidArgument(f"keep_last={keep_last!r}: keep one at least")
-    if older_than is not None and not isinstance(older_than, timedelta | datetime):
-        raise InvalidArgument(f"older_than={older_than!r}: pass a timedelta or a datetime")
+    require_flag("dry_run", dry_run)
+    check_until(older_than, keep_last)
     head = session.head()
     if session.switching and not dry_run:  # wait for it, or for nobody
         settle_switch(session)
         head = session.head(refresh=False)
-    wanted = _wanted(head, session, older_than, keep_last)
+    wanted = wanted_horizon(head, session, older_than, keep_last)
     first = _planned(session, wanted, session.state.log)
     if not len(first.log):
         return ExpireResult(held_by=first.held_by, dry_run=dry_run, seconds=time.monotonic() - began)
@@ -158,25 +158,6 @@ def check_can_fold(session: Session) -> None:
         )
     if not session.store.can_create_exclusively:
         raise CapabilityMissing(f"{session.store.url} cannot create a file exclusively, which expiry needs")
-
-
-def _wanted(
-    head: Head, session: Session, older_than: timedelta | datetime | None, keep_last: int | None
-) -> int:
-    """The horizon asked for, at most now."""
-    now = store_now_ms(session.store)
-    limits = [hlc.pack(max(now, 0))]
-    if older_than is None and keep_last is None:
-        raise InvalidArgument("expire what? Pass older_than=timedelta(...) or keep_last=...")
-    if isinstance(older_than, timedelta):
-        limits.append(hlc.pack(max(now - older_than // timedelta(milliseconds=1), 0)))
-    elif older_than is not None:
-        moment = older_than if older_than.tzinfo else older_than.replace(tzinfo=UTC)
-        limits.append(hlc.pack(max(int(moment.timestamp() * 1000), 0)))
-    if keep_last is not None:
-        kept = head.history[-keep_last:]
-        limits.append(kept[0].id.hlc if len(kept) == keep_last else 0)
-    return min(limits)
 
 
 def _planned(session: Session, wanted: int, log: Log) -> _Plan:

@@ -30,6 +30,7 @@ from typing import Final
 
 import numpy as np
 
+from crdtcat.arguments import require_flag
 from crdtcat.drive import store_now_ms
 from crdtcat.errors import DataError, InvalidArgument
 from crdtcat.format.condemned import (
@@ -85,6 +86,7 @@ def collect_garbage(
         Corrupt, UnsupportedFormat: something cannot be read, by name. Nothing was deleted.
         StoreUnavailable, AccessDenied: the store cannot be asked.
     """
+    require_flag("dry_run", dry_run)
     try:
         sensible = 0 <= grace_seconds <= SECONDS_MAX
     except TypeError:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat import Catalog, Version
-from crdtcat.arguments import require_names
+from crdtcat.arguments import require_flag, require_names
 from crdtcat.errors import AlreadyExists, InvalidArgument, NotFound
 from crdtcat.incarnations import MAIN
 from crdtcat.interrupts import carried_through
@@ -160,6 +160,7 @@ def plan_write(
     """
     require_names("partition_by", partition_by)
     require_names("key", key)
+    require_flag("evolve", evolve)
     overwrite = mode == "overwrite"
     by_task = (commit or "job") == "task"
     if by_task and mode != "append":

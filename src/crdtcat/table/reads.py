@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crdtcat.arguments import require_flag
 from crdtcat.errors import InvalidArgument, NoSnapshots
 from crdtcat.handle import Handle
 from crdtcat.head import Chunk, Conflict, Diff, Head, History, diff_heads, prove_chunk
@@ -47,8 +48,8 @@ class Reads(Handle):
         Raises:
             InvalidArgument, InvalidFilter, NotFound, Expired: as named.
         """
-        if verify is not None and not isinstance(verify, bool):
-            raise InvalidArgument(f"verify={verify!r}: True or False; Table.verify() looks deeper")
+        if verify is not None:
+            require_flag("verify", verify)
         head = travel.head_at(self._session, at)
         scan = Scan(
             head,
@@ -111,6 +112,7 @@ class Reads(Handle):
         Requests: a refresh, and a read of the key columns of all chunks, replaced ones too, whose keys
         overlap those of another version. Raises `InvalidArgument` for a table without a key.
         """
+        require_flag("blind", blind)
         head = travel.head_at(self._session, at)
         if head.keyed is None:
             raise InvalidArgument(f"table {self.name!r} has no key: conflicts() lists its cells")

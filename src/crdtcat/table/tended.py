@@ -99,12 +99,12 @@ class Tended(Handle):
         2 LISTs, one small GET per bundle not seen before, a DELETE, and a refresh.
 
         Args:
-            older_than: an age, or a moment.
+            older_than: an age, or a moment (naive means UTC); `timedelta(0)` is all that is old enough.
             keep_last: how many versions stay in history. With both, what either keeps is kept.
             dry_run: whether only to say what would be done.
 
         Raises:
-            InvalidArgument: neither is given; this is a branch.
+            InvalidArgument: neither is given; an age below zero, a moment in the future; this is a branch.
             CapabilityMissing: the store cannot create a file exclusively.
             StoreUnavailable: nothing was expired, or nobody knows; run it again.
         """

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from crdtcat import limits
+from crdtcat.arguments import require_flag
 from crdtcat.chunks.entry_order import take_orders
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded, SchemaMismatch
@@ -54,6 +55,7 @@ def append(
     does.
     """
     check_commit(metadata, key)
+    require_flag("evolve", evolve)
     if evolve and session.known is None:
         session.head()
     incoming, known = Incoming.of(data), session.known
@@ -92,6 +94,7 @@ def overwrite(
     Rows that others add meanwhile survive.
     """
     check_commit(metadata, key)
+    require_flag("evolve", evolve)
     head = session.head()
     reader = Incoming.of(data).reader(session.known)
     plan = plan_rows(session, reader.schema, evolve=evolve)

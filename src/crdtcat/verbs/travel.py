@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 
+from crdtcat.arguments import is_no_moment, require_flag
 from crdtcat.clock import VersionId, hlc
 from crdtcat.closing import require_settled
 from crdtcat.errors import (
@@ -51,6 +52,8 @@ def head_at(session: Session, at: At | None) -> Head:
     """
     if at is None:
         return session.head()
+    if isinstance(at, date) and is_no_moment(at):
+        raise InvalidArgument(f"at={at!r} is no moment")
     at = _plain(session, at)
     log = session.head().log
     if isinstance(at, Snapshot):
@@ -148,6 +151,7 @@ def _tag_name(session: Session, name: str) -> str:
 def write_tag(session: Session, name: str, at: At | None, *, replace: bool) -> Snapshot:
     """Name a snapshot. One PUT after resolving `at`, and one LIST for an older one. Raises `AlreadyExists`
     unless `replace`, `Expired` where an expiry passes it at this moment."""
+    require_flag("replace", replace)
     path = _tag_name(session, name)
     if is_token(name) or _is_version_id(name):
         raise InvalidName(f"tag name {name!r} looks like a snapshot token or a version id: choose another")

@@ -165,11 +165,13 @@ def _as_columns(keys: Any, names: tuple[str, ...]) -> Any:
         return {name: [] for name in names}
     if any(isinstance(value, Mapping) or hasattr(value, "__arrow_c_stream__") for value in values):
         return values
-    if len(names) == 1:
+    one = len(names) == 1
+    wrong = [value for value in values if (len(value) != len(names) if isinstance(value, tuple) else not one)]
+    if wrong:
+        raise InvalidArgument(
+            f"keys: {wrong[0]!r:.80} is no key of {list(names)}; pass "
+            + ("a value for each row" if one else "a tuple for each row")
+        )
+    if one:
         return {names[0]: [value[0] if isinstance(value, tuple) else value for value in values]}
-    wrong = next(
-        (value for value in values if not isinstance(value, tuple) or len(value) != len(names)), None
-    )
-    if wrong is not None:
-        raise InvalidArgument(f"keys: {wrong!r:.80} is no key of {list(names)}; pass a tuple for each row")
     return {name: [value[at] for value in values] for at, name in enumerate(names)}
