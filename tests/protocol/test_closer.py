@@ -26,7 +26,7 @@ from crdtcat.protocol import (
     Stored,
 )
 from crdtcat.protocol.bundler import Bundler
-from crdtcat.protocol.closer import PASSES_MAX, Closer
+from crdtcat.protocol.closer import Closer
 from crdtcat.protocol.names import TRANSACTIONS, closed_name, closing_name, closing_until, transaction_of
 from crdtcat.testing.scheduler import Actor, Exploration, explore
 from tests.protocol.scenes import FOLDER, MARKS, OTHER, transaction, writer
@@ -150,6 +150,19 @@ def test_what_it_asks_for() -> None:
     assert step.take([Deleted()]).wants == ()
 
 
+def test_a_transaction_at_the_very_time_is_left_to_the_next_closer() -> None:
+    """What is closed lies below the time: a horizon at that time passes none of it by."""
+    step = Closer(closing_name(7, UNIQUE), 7).take([Stored()])
+    step = step.take([Listed((Object(EARLY[0]), Object(LATE[0]), Object(step.name)), None)])
+    assert step.wants == (PutIfAbsent(closed_name(1), Closed(1, 7, frozenset({5})).encode()),)
+
+
+def test_where_even_its_own_closing_is_gone_nothing_was_settled() -> None:
+    """Another closer may have deleted it. An empty listing asks for no file that never was."""
+    step = Closer(closing_name(9, UNIQUE), 9).take([Stored()]).take([Listed((), None)])
+    assert step.wants == (PutIfAbsent(closed_name(1), Closed(1, 9).encode()),)
+
+
 def test_one_that_was_faster_and_closed_more_has_done_it() -> None:
     step = Closer(closing_name(9, UNIQUE), 9).take([Stored()])
     step = step.take([Listed((Object(closed_name(1)), Object(closed_name(2))), None)])
@@ -162,9 +175,9 @@ def test_nothing_is_closed_where_the_store_gives_no_clear_answer_or_others_are_a
     with pytest.raises(StoreUnavailable, match="no clear answer"):
         Closer(closing_name(9, UNIQUE), 9).take([Stored(clear=False)])
     step = Closer(closing_name(9, UNIQUE), 9).take([Stored()])
-    for _ in range(PASSES_MAX - 1):
+    for _ in range(15):
         step = step.take([Listed((Object(closed_name(1)),), None)]).take([Got(None)])
-    with pytest.raises(StoreUnavailable, match="faster"):
+    with pytest.raises(StoreUnavailable, match="faster 16 times"):
         step.take([Listed((Object(closed_name(1)),), None)]).take([Got(None)])
 
 

@@ -14,6 +14,7 @@ from tests.protocol.scenes import FOLDER
 
 ID = VersionId(1, 2, 3, bytes(range(16)))
 HASH = bytes(range(16))
+LATE = VersionId(0xFEDCBA9876543210, 0x123456789ABCDEF0, 3, HASH)
 KINDS = {
     "version": (names.version_name(FOLDER, ID), f"{FOLDER}{1:016x}-{2:016x}-{3:08x}-{HASH.hex()}.v"),
     "claim": (names.claim_name(FOLDER, 42), f"{FOLDER}{42:016d}.c"),
@@ -27,11 +28,17 @@ KINDS = {
     "decision": (names.decision_name(255), "transactions/00000000000000ff.decision"),
     "mark": (names.mark_name(FOLDER), f"{FOLDER}transacted"),
     "hint": (names.hint_name(FOLDER), f"{FOLDER}hint"),
+    "transaction": (
+        names.transaction_name(LATE),
+        f"transactions/{0xFEDCBA9876543210:016x}-{0x123456789ABCDEF0:016x}-{3:08x}-{HASH.hex()}.v",
+    ),
+    "closing": (names.closing_name(0x1F, bytes(range(8))), "transactions/y000000000000001f-0001020304050607"),
+    "closed": (names.closed_name(12), "transactions/z00000012"),
 }
 RECOGNIZED: dict[Callable[[str], bool], set[str]] = {
-    names.is_version: {"version"},
+    names.is_version: {"version", "transaction"},
     names.is_claim: {"claim"},
-    names.is_commit: {"version", "claim"},
+    names.is_commit: {"version", "claim", "transaction"},
     names.is_bundle: {"bundle", "bundle of claims", "base"},
     names.is_base: {"base"},
     names.is_boundary: {"boundary"},
@@ -68,6 +75,31 @@ def test_numbers_and_ranks_are_read_back() -> None:
     assert names.last("c") == "c"
     with pytest.raises(ValueError, match="not a bundle"):
         names.bundle_rank(made["claim"])
+
+
+def test_times_and_numbers_in_the_folder_of_transactions_are_read_back() -> None:
+    made = {kind: name for kind, (name, _) in KINDS.items()}
+    assert names.transaction_of(made["transaction"]) == (0xFEDCBA9876543210, 0x123456789ABCDEF0)
+    times = {kind: time for kind, name in made.items() if (time := names.closing_until(name)) is not None}
+    assert times == {"closing": 0x1F}
+    assert {kind: number for kind, name in made.items() if (number := names.closed_number(name))} == {
+        "closed": 12
+    }
+    assert names.closed_number(f"{FOLDER}z00000012") == 0, "a number in a log's folder settles nothing"
+
+
+def test_closings_come_after_transactions_and_what_settles_them_after_those() -> None:
+    """A listing that shows a transaction and no closing after it was begun before the closing."""
+    ordered = [
+        names.transaction_name(VersionId(2**64 - 1, 2**64 - 1, 2**32 - 1, b"\xff" * 16)),
+        names.decision_name(2**64 - 1),
+        names.closing_name(0, bytes(8)),
+        names.closing_name(2**64 - 1, bytes(8)),
+        names.closed_name(1),
+        names.closed_name(2),
+        names.closed_name(99_999_999),
+    ]
+    assert sorted(ordered) == ordered
 
 
 def test_every_base_outranks_every_bundle() -> None:
