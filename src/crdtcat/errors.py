@@ -176,8 +176,9 @@ class CommitConflict(CommitError):
     def retry(self, on_conflict: Any = None) -> Any:
         """Try the same change again, with other answers to conflicts: what the call returns, or this again.
 
-        Nothing is computed or stored anew. Raises `InvalidArgument` where there is nothing to try: a copy of
-        the error, or a transaction, which is repeated as a whole.
+        Nothing is computed or stored anew. A transaction is tried as a whole, under a new id. Raises
+        `InvalidArgument` where there is nothing to try: a copy of the error, or one of a transaction that
+        changed nothing, or is over by now.
         """
         if self.again is None:
             raise InvalidArgument("this error holds no change that could be tried again: repeat the call")

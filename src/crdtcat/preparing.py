@@ -125,11 +125,16 @@ def transaction_slot(session: Session) -> Slot:
 
 
 def commit_prepared(
-    store: Store, slot: Slot, claims: Iterable[Prepared], prepared: Callable[[int], None] | None = None
+    store: Store,
+    slot: Slot,
+    claims: Iterable[Prepared],
+    prepared: Callable[[int], None] | None = None,
+    aborted: Callable[[int | None], None] | None = None,
 ) -> dict[str, Committing]:
     """Make claims, one after the other, then the decision. By log folder, the work done.
 
-    One PUT each. `prepared` is told the transaction's number before it is decided.
+    One PUT each. `prepared` is told the transaction's number before it is decided; `aborted` if it comes to
+    nothing before that: `None` where nothing of it is in the store.
 
     Raises:
         CommitConflict, CommitContended, CommitUnknown: as a commit does; nothing is visible of any of them.
@@ -145,7 +150,10 @@ def commit_prepared(
     except BaseException as error:
         made = {folder: work.step.number for folder, work in done.items() if work.step is not None}
         refused = isinstance(error, _REFUSED)  # clearly: no claim but these is there, nor will be
-        if made or (done and not refused):
+        left = bool(made) or (bool(done) and not refused)
+        if aborted is not None:
+            aborted(slot.writer if left else None)
+        if left:
             with suppress(StoreError):  # then the lease will do it
                 decide(store, slot.writer, committed=False, claims=made if refused else None)
         if isinstance(error, ModeSwitched):

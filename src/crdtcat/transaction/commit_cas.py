@@ -29,12 +29,19 @@ from crdtcat.writing.writer import Slot
 
 
 def commit_cas(
-    sessions: Sequence[StagedSession], *, serializable: bool, prepared: Callable[[int], None]
+    sessions: Sequence[StagedSession],
+    *,
+    serializable: bool,
+    policy: Policy | None,
+    prepared: Callable[[int], None],
+    aborted: Callable[[int | None], None],
 ) -> list[tuple[Version, ...]]:
     """Commit what is staged, in all logs at once. One PUT for each table, and one for the decision.
 
     A serializable transaction also claims tables that it only read: until it is decided, nobody changes them.
-    `prepared` is told the transaction's number once all tables are claimed.
+    `policy`: what is to be done about conflicts, instead of what the catalog's options say. `prepared` is
+    told the transaction's number once all tables are claimed, `aborted` where it comes to nothing before: the
+    number if something of it may be in the store.
 
     Raises:
         CommitConflict: a commit that came between touched the same; nothing was committed.
@@ -46,10 +53,10 @@ def commit_cas(
     slot = transaction_slot(sessions[0])
     # Logs that it only read are claimed, and have nothing of it: nobody may look for it there.
     folders = tuple(sorted(session.folder for session in sessions if session.staged))
+    policy = policy or Policy.of(sessions[0].options.on_conflict)
+    claims = _claims(sessions, slot, folders, policy, serializable=serializable)
     try:
-        done = commit_prepared(
-            store, slot, _claims(sessions, slot, folders, serializable=serializable), prepared
-        )
+        done = commit_prepared(store, slot, claims, prepared, aborted)
     except Switched as error:
         error.session.refresh()  # or dropped: it says so
         raise switched_meanwhile(error.session.table) from error
@@ -57,12 +64,17 @@ def commit_cas(
 
 
 def _claims(
-    sessions: Sequence[StagedSession], slot: Slot, folders: tuple[str, ...], *, serializable: bool
+    sessions: Sequence[StagedSession],
+    slot: Slot,
+    folders: tuple[str, ...],
+    policy: Policy,
+    *,
+    serializable: bool,
 ) -> Iterator[Prepared]:
     for session in sorted(sessions, key=lambda session: session.folder):
         session.base.require_not_dropped()
         change = TransactionChange(
-            session.folder, {}, {}, slot, Policy.of(sessions[0].options.on_conflict),
+            session.folder, {}, {}, slot, policy,
             keys=session.settings.key, staged=tuple(session.staged), folders=folders,
             asked=session.asked if serializable else None,
         )  # fmt: skip

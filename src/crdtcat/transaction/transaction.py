@@ -11,11 +11,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.errors import CommitContended, InvalidArgument
+from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head, Version
 from crdtcat.head.snapshot import versions_of
 from crdtcat.incarnations import MAIN
@@ -23,14 +22,10 @@ from crdtcat.locks import ForkSafeLock
 from crdtcat.names import validate_branch_name, validate_table_name
 from crdtcat.session import Session
 from crdtcat.staged import StagedSession
-from crdtcat.transaction.commit import commit_merged
-from crdtcat.transaction.commit_cas import commit_cas, require_unchanged
+from crdtcat.transaction.ending import Ending
 from crdtcat.transaction.forks import Kept, Name, require_joinable
 from crdtcat.transaction.pinning import Known, pin, require_one_mode
 from crdtcat.transaction.table import StagedTable
-from crdtcat.transaction.tending import tend
-from crdtcat.transaction.verbs import TableVerbs
-from crdtcat.writing.staged import require_in_time
 from crdtcat.writing.writer import Writer
 
 if TYPE_CHECKING:
@@ -39,7 +34,7 @@ if TYPE_CHECKING:
 ISOLATIONS: Final = ("snapshot", "serializable")
 
 
-class Transaction(TableVerbs):
+class Transaction(Ending):
     """Several changes to several tables that are committed together. Get one from `Catalog.transaction`.
 
     Reads see what was committed when each table was first used, the same transactions in all of them, and
@@ -48,8 +43,10 @@ class Transaction(TableVerbs):
 
     Attributes:
         status: "open", "committed" or "aborted"; over tables in CAS mode "prepared" while all tables are
-            claimed and nothing is decided, also where the store gave no clear answer to that.
-        id: over tables in CAS mode, once it is prepared: its name, for `Catalog.transaction_status`.
+            claimed and nothing is decided, also where the store gave no clear answer to that, and "aborted"
+            where its commit failed, which can be tried again.
+        id: over tables in CAS mode, once it is prepared, or aborted with something of it in the store: its
+            name, for `Catalog.transaction_status`.
         versions: once committed, what was committed to each table, in order; branches as "table@branch".
     """
 
@@ -62,7 +59,7 @@ class Transaction(TableVerbs):
         self._catalog, self.isolation = catalog, isolation
         self._since_ms = wall_ms()
         self._start()
-        self.status = "open"
+        self.status, self._failed = "open", False
         self._name, self._origin = secrets.token_hex(8), ""
         self.id: str | None = None
         self.versions: dict[str, tuple[Version, ...]] = {}
@@ -217,79 +214,9 @@ class Transaction(TableVerbs):
         self._catalog = state["catalog"]
         self._start()
         self.status, self.versions, self.isolation = "forked", {}, state["isolation"]
-        self.id = None
+        self.id, self._failed = None, False
         self._name, self._origin = state["names"]
         self._waiting.update(state["waiting"])
 
-    # Its end.
-
-    def commit(self) -> dict[str, tuple[Version, ...]]:
-        """Make everything visible, at once. Nothing staged: no request, and nothing is committed; where it is
-        serializable and read several tables, one refresh of each.
-
-        Raises:
-            StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible; commit again, or abort.
-            CommitUnknown: the store gave no clear answer.
-            CommitConflict, CommitContended: tables in CAS mode: see `crdtcat.transaction.commit_cas`.
-        """
-        if self.status != "open":
-            raise InvalidArgument(f"this transaction is {self.status}: begin another")
-        strict = self.isolation == "serializable"
-        sessions = [table._session for table in self._all()]
-        staged = any(session.staged for session in sessions)
-        sessions = [item for item in sessions if item.staged or (strict and item.reads)]
-        if not staged:
-            if len(sessions) > 1:
-                require_unchanged(sessions)
-            sessions = []  # it read one snapshot, and that is all
-        if sessions:
-            require_in_time(self._since_ms)
-            cas = sessions[0].settings.mode == "cas"
-            committed = self._decided(sessions, strict=strict) if cas else commit_merged(sessions)
-            self.versions = {
-                _shown(session): made for session, made in zip(sessions, committed, strict=True) if made
-            }
-        self.status = "committed"
-        for made in list(self.versions.values())[:1]:
-            tend(self._catalog, made[-1].id)
-        return self.versions
-
-    def _decided(self, sessions: Sequence[StagedSession], *, strict: bool) -> list[tuple[Version, ...]]:
-        """Commit to tables in CAS mode, and keep the status."""
-
-        def prepared(writer: int) -> None:
-            self.id, self.status = f"{writer:016x}", "prepared"
-
-        try:
-            return commit_cas(sessions, serializable=strict, prepared=prepared)
-        except CommitContended:
-            if self.status == "prepared":
-                self.status = "aborted"  # by somebody who waited for it
-            raise
-
-    def abort(self) -> None:
-        """Let go of everything staged. No request."""
-        self._check_open()
-        self.status = "aborted"
+    def _let_go(self) -> None:
         self._tables.clear()
-
-    def _check_open(self) -> None:
-        if self.status not in ("open", "forked"):
-            raise InvalidArgument(f"this transaction is {self.status}: begin another")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.status != "open":
-            return
-        if kind is None:
-            self.commit()
-        else:
-            self.abort()
-
-
-def _shown(session: StagedSession) -> str:
-    return session.table if session.branch == MAIN else f"{session.table}@{session.branch}"

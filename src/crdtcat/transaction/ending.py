@@ -1,0 +1,152 @@
+"""How a transaction ends: committed, aborted, or tried again with what it has staged.
+
+A commit that fails leaves nothing visible and lets go of nothing: what is staged is tried again as it is,
+under another id, because the first one is decided. Whoever dies in between is in `crdtcat.preparing`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from crdtcat.conflicts.resolve import Policy
+from crdtcat.errors import CommitConflict, CommitContended, InvalidArgument
+from crdtcat.head import Version
+from crdtcat.incarnations import MAIN
+from crdtcat.staged import StagedSession
+from crdtcat.transaction.commit import commit_merged
+from crdtcat.transaction.commit_cas import commit_cas, require_unchanged
+from crdtcat.transaction.table import StagedTable
+from crdtcat.transaction.tending import tend
+from crdtcat.transaction.verbs import TableVerbs
+from crdtcat.writing.staged import require_in_time
+
+if TYPE_CHECKING:
+    from crdtcat.catalog import Catalog
+
+
+class Ending(TableVerbs):
+    """The end of a transaction, and its status until then."""
+
+    isolation: str
+    status: str
+    id: str | None
+    versions: dict[str, tuple[Version, ...]]
+    _catalog: Catalog
+    _since_ms: int
+    _failed: bool
+    """Whether it is aborted because its commit failed, and what is staged is still here."""
+
+    @abstractmethod
+    def _all(self) -> list[StagedTable]:
+        """Its tables."""
+
+    @abstractmethod
+    def _let_go(self) -> None:
+        """Forget what is staged."""
+
+    def commit(self) -> dict[str, tuple[Version, ...]]:
+        """Make everything visible, at once. Nothing staged: no request, and nothing is committed; where it is
+        serializable and read several tables, one refresh of each.
+
+        What is staged is kept whatever fails. Commit again, or abort; after a conflict commit it with other
+        answers, `error.retry(on_conflict=...)`. In CAS mode each try is a transaction of its own, with a new
+        id; the one before it is aborted.
+
+        Raises:
+            StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible.
+            CommitUnknown: the store gave no clear answer.
+            CommitConflict, CommitContended: tables in CAS mode: see `crdtcat.transaction.commit_cas`.
+        """
+        return self._committed(None)
+
+    def _committed(self, policy: Policy | None) -> dict[str, tuple[Version, ...]]:
+        """Commit, with other answers to conflicts than the catalog's."""
+        if self.status != "open" and not self._failed:
+            raise InvalidArgument(f"this transaction is {self.status}: begin another")
+        self.status, self.id, self._failed = "open", None, False
+        strict = self.isolation == "serializable"
+        sessions = [table._session for table in self._all()]
+        staged = any(session.staged for session in sessions)
+        sessions = [item for item in sessions if item.staged or (strict and item.reads)]
+        if not staged:
+            if len(sessions) > 1:
+                self._require_unchanged(sessions)
+            sessions = []  # it read one snapshot, and that is all
+        if sessions:
+            require_in_time(self._since_ms)
+            cas = sessions[0].settings.mode == "cas"
+            committed = self._decided(sessions, policy) if cas else commit_merged(sessions)
+            self.versions = {
+                _shown(session): made for session, made in zip(sessions, committed, strict=True) if made
+            }
+        self.status = "committed"
+        for made in list(self.versions.values())[:1]:
+            tend(self._catalog, made[-1].id)
+        return self.versions
+
+    def _require_unchanged(self, sessions: Sequence[StagedSession]) -> None:
+        """Whether what it read was so at one moment; else it is over: there is nothing to try again."""
+        try:
+            require_unchanged(sessions)
+        except CommitConflict:
+            self.status = "aborted"
+            raise
+
+    def _decided(self, sessions: Sequence[StagedSession], policy: Policy | None) -> list[tuple[Version, ...]]:
+        """Commit to tables in CAS mode, and keep the status."""
+
+        def prepared(writer: int) -> None:
+            self.id, self.status = f"{writer:016x}", "prepared"
+
+        def aborted(writer: int | None) -> None:
+            self.id = None if writer is None else f"{writer:016x}"
+            self.status, self._failed = "aborted", True
+
+        strict = self.isolation == "serializable"
+        try:
+            return commit_cas(
+                sessions, serializable=strict, policy=policy, prepared=prepared, aborted=aborted
+            )
+        except CommitConflict as error:
+            error.again = lambda answers: self._committed(Policy.of(answers))
+            raise
+        except CommitContended:
+            if self.status == "prepared":  # somebody waited for it, and decided
+                self.status, self._failed = "aborted", True
+            raise
+
+    def abort(self) -> None:
+        """Let go of everything staged. No request."""
+        if not self._failed:
+            self._check_open()
+        self.status, self._failed = "aborted", False
+        self._let_go()
+
+    def _check_open(self) -> None:
+        if self._failed:
+            raise InvalidArgument(
+                "the commit of this transaction failed, so nothing is added to it: commit() again, or "
+                "error.retry(on_conflict=...) after a conflict, or begin another"
+            )
+        if self.status not in ("open", "forked"):
+            raise InvalidArgument(f"this transaction is {self.status}: begin another")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.status != "open":
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.abort()
+
+
+def _shown(session: StagedSession) -> str:
+    return session.table if session.branch == MAIN else f"{session.table}@{session.branch}"
