@@ -289,7 +289,7 @@ def test_truncation_at_the_edge_of_64_bits() -> None:
     partitioning = parse_partitioning(["truncate(10, x)"])
     ((values, _),) = partitioning.split(pa.table({"x": [-(2**63), -(2**63) + 1]}))
     assert values == (-(2**63),)
-    assert decode_values(encode_values(values)) == values
+    assert decode_values(encode_values(values), len(values), "t") == values
     lo, hi = partitioning.bounds(0, values[0], pa.int64()) or (None, None)
     assert lo == -(2**63)
     assert hi is not None
@@ -302,7 +302,7 @@ scalars = st.none() | numbers | st.text(max_size=9) | st.binary(max_size=9)
 
 @given(st.lists(scalars).map(tuple))
 def test_encoded_values_survive(values: tuple[Any, ...]) -> None:
-    assert repr(decode_values(encode_values(values))) == repr(values).replace("-nan", "nan")
+    assert repr(decode_values(encode_values(values), len(values), "t")) == repr(values).replace("-nan", "nan")
 
 
 def test_dictionaries_that_outgrow_their_indices_are_split_too() -> None:

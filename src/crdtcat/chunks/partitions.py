@@ -29,7 +29,7 @@ from crdtcat.chunks import transforms
 from crdtcat.chunks.narrow import restored
 from crdtcat.chunks.storage_types import to_storage
 from crdtcat.chunks.transforms import NAN, PERIODS, one_nan
-from crdtcat.errors import InvalidArgument, LimitExceeded
+from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -219,9 +219,19 @@ def encode_values(values: Values) -> bytes:
     return data
 
 
-def decode_values(data: bytes) -> Values:
-    """The inverse of `encode_values`."""
-    return tuple(one_nan(value) for value in msgpack.unpackb(data))
+def decode_values(data: bytes, fields: int, name: str) -> Values:
+    """The inverse of `encode_values`. Raises `Corrupt`, naming `name`, if it is not a scalar per field."""
+    try:
+        values = msgpack.unpackb(data)
+    except (ValueError, RecursionError) as error:
+        raise Corrupt(name, f"partition values {data!r:.60} cannot be read: {error}") from error
+    if not isinstance(values, list) or len(values) != fields or not all(map(_is_scalar, values)):
+        raise Corrupt(name, f"partition values {data!r:.60} are not a list of {fields} scalars")
+    return tuple(one_nan(value) for value in values)
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | str | bytes)
 
 
 def _rank(value: Any) -> tuple[int, Any]:

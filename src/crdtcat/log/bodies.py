@@ -16,6 +16,7 @@ from crdtcat.clock import VersionId
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.ops import SELF
 from crdtcat.format.schema_code import decode_schema, encode_schema
+from crdtcat.format.sections import Array
 from crdtcat.format.version import unpack
 from crdtcat.log.log import NO_TIME, NONE, Log
 from crdtcat.log.statistics import Bounds
@@ -81,9 +82,14 @@ def _chunks(log: Log, chunks: range, id: VersionId) -> dict[str, Any]:
         "n": log.rows[part].tolist(),
         "z": log.nbytes[part].tolist(),
         "b": kinds.tolist() if (kinds != ROWS).any() else None,
-        "q": None if (partitions == NONE).all() else [log.partitions[at] for at in partitions.tolist()],
+        "q": None if (partitions == NONE).all() else partition_values(log, partitions),
         "i": inline if any(data is not None for data in inline) else None,
     }
+
+
+def partition_values(log: Log, partitions: Array) -> list[bytes | None]:
+    """Packed values by number; nil for chunks that are in no partition, as those that lie over rows."""
+    return [None if at == NONE else log.partitions[at] for at in partitions.tolist()]
 
 
 def _places(log: Log, chunks: range) -> dict[str, Any]:

@@ -137,14 +137,17 @@ class LogBuilder:
             raise Corrupt(name, "kinds that this release does not know, or that do not match the chunks")
         self._kind += kinds
 
-    def _add_partitions(self, values: list[bytes] | None, count: int, name: str) -> None:
+    def _add_partitions(self, values: list[bytes | None] | None, count: int, name: str) -> None:
         if values is None:
             self._partition += [int(NONE)] * count
             return
         if len(values) != count:
             raise Corrupt(name, "partition values do not match the chunks")
         known = self._partitions
-        self._partition += [known.setdefault(as_bytes(value), len(known)) for value in values]
+        self._partition += [
+            int(NONE) if value is None or value == b"" else known.setdefault(as_bytes(value), len(known))
+            for value in values  # no bytes: what early files have for nil
+        ]
 
     def _add_places(self, body: dict[str, Any], key: bytes, count: int, name: str) -> None:
         inline = body.get("i")

@@ -79,6 +79,13 @@ def without_unused(log: Log) -> Log:
     return with_places_in_order(log.with_(**changes) if changes else log)
 
 
+def without_empty_values(log: Log) -> Log:
+    """The log without the partition value of no bytes, which early files have for "in no partition"."""
+    if b"" not in log.partitions:
+        return log
+    return log.with_(**_kept(log, "partitions", ("partition",), np.flatnonzero([*map(len, log.partitions)])))
+
+
 def _used(count: int, *indexes: Array) -> Array:
     used = np.zeros(count, bool)
     for index in indexes:

@@ -32,6 +32,7 @@ from crdtcat.format.sections import blobs, decode_sections, encode_sections
 from crdtcat.format.version import OPERATIONS, as_bytes, pack, require_features, unpack
 from crdtcat.limits import BUNDLE_FILE_BYTES_MAX
 from crdtcat.log.log import ID, Log
+from crdtcat.log.order import without_empty_values
 from crdtcat.log.statistics import from_sections, to_sections
 
 _FIXED = {
@@ -159,6 +160,7 @@ def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
             horizon=int(meta.get("horizon", 0)),
         )
         _check(log, name)
+        log = without_empty_values(log)
         number = int(meta.get("number", 0))
         if (number > 0) != (log.horizon > 0):
             raise Corrupt(name, "malformed bundle: a base has a number and a horizon")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from crdtcat.chunks.partitions import decode_values, parse_partitioning
+from crdtcat.chunks.partitions import Values, decode_values, parse_partitioning
 from crdtcat.chunks.types import decode_type, without_encodings
+from crdtcat.errors import Corrupt
 from crdtcat.format.sections import Array
 from crdtcat.head.head import Head
 from crdtcat.log.log import NONE
@@ -31,10 +32,20 @@ def in_matching_buckets(head: Head, predicate: Predicate) -> Array:
         if any(value.is_valid and partitioning.bucket_of(place, value) is None for value in wanted):
             continue  # a value that no bucketed column holds: leave it to the rows
         certain |= entries_overlaid(head, head.columns.by_name[field.column])[head.live]
-        for number, packed in enumerate(head.log.partitions):
-            keep[number] &= decode_values(packed)[place] in buckets
+        for number in np.unique(partition[partition != NONE]).tolist():
+            keep[number] &= values_at(head, number, len(partitioning.fields))[place] in buckets
     kept: Array = keep[np.where(partition == NONE, len(head.log.partitions), partition)] | certain
     return kept
+
+
+def values_at(head: Head, number: int, fields: int) -> Values:
+    """The values of a partition by its number. Raises `Corrupt`, naming a version that has it."""
+    log = head.log
+    try:
+        return decode_values(log.partitions[number], fields, f"table {head.table!r}")
+    except Corrupt as error:
+        chunk = int(np.flatnonzero(log.partition == number)[0])
+        raise Corrupt(f"{log.id_at(int(log.chunk_version[chunk]))}.v", error.why) from error
 
 
 def _written_as_shown(head: Head, name: str) -> bool:

@@ -20,6 +20,7 @@ from crdtcat.format.ops import Definition, Ops
 from crdtcat.format.schema_code import encode_schema
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Version
+from crdtcat.log.bodies import partition_values
 from crdtcat.log.log import NONE, Log
 from crdtcat.protocol import Put
 from crdtcat.scan import Scan
@@ -104,7 +105,7 @@ def _readded(head: Head, inline_bytes: int) -> tuple[dict[str, Any], tuple[Put, 
         "e": _statistics(log, chunks) or None,
     }
     if len(chunks) and (log.partition[chunks] != NONE).any():
-        body["q"] = [log.partitions[at] for at in log.partition[chunks].tolist()]
+        body["q"] = partition_values(log, log.partition[chunks])
     if len(loose):
         in_file = set(loose.tolist())
         body["i"] = [inlined_bytes(log, chunk) if chunk in in_file else None for chunk in chunks.tolist()]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from crdtcat.chunks.partitions import Partitioning, decode_values, parse_partitioning
+from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.chunks.statistics import domain
 from crdtcat.chunks.types import decode_type, without_encodings
 from crdtcat.errors import InvalidArgument, NotFound
@@ -24,6 +24,7 @@ from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
 from crdtcat.head.head import Head
 from crdtcat.log.log import NONE
+from crdtcat.scan.buckets import values_at
 from crdtcat.scan.filters import ColumnBounds, RowFilter, parse_filter, prune
 from crdtcat.scan.masks import filter_schema, mask
 
@@ -66,7 +67,7 @@ def partition_scope(settings: Settings, head: Head, where: Any, rows: pa.Table) 
     answer = prune(parsed.predicate, source, schema)
     torn = np.flatnonzero(answer.may_match & ~answer.all_match)
     if len(torn):
-        values = decode_values(head.log.partitions[int(partitions[torn[0]])])
+        values = values_at(head, int(partitions[torn[0]]), len(partitioning.fields))
         raise InvalidArgument(
             f"{parsed} selects only part of {dict(zip(settings.partition_by, values, strict=True))}; "
             f"filter by what the table is partitioned by: {', '.join(settings.partition_by)}"
@@ -90,7 +91,7 @@ def _exactly(partitioning: Partitioning, head: Head, partitions: Array, filter: 
     }
     if not places.keys() >= set(filter.columns):
         return None
-    values = [decode_values(head.log.partitions[int(at)]) for at in partitions]
+    values = [values_at(head, at, len(partitioning.fields)) for at in partitions.tolist()]
     try:
         rows = pa.table(
             {
@@ -143,7 +144,7 @@ class _PartitionBounds:
 
     def __init__(self, partitioning: Partitioning, head: Head, partitions: Array) -> None:
         self._partitioning, self._head = partitioning, head
-        self._values = [decode_values(head.log.partitions[int(at)]) for at in partitions]
+        self._values = [values_at(head, at, len(partitioning.fields)) for at in partitions.tolist()]
 
     @property
     def rows(self) -> npt.NDArray[np.int64]:

@@ -44,7 +44,7 @@ def joined_bodies(parts: Sequence[Body]) -> dict[str, Any]:
         "y": b"".join(part["y"] for part in parts),
         "n": [rows for part in parts for rows in part["n"]],
         "z": [size for part in parts for size in part["z"]],
-        "q": _filled(parts, counts, "q", b"") if any(part.get("q") for part in parts) else None,
+        "q": _filled(parts, counts, "q", None) if any(part.get("q") for part in parts) else None,
         "g": segments or None,
         "a": places or None,
         "i": _filled(parts, counts, "i", None) if any(part.get("i") for part in parts) else None,

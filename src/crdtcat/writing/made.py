@@ -80,7 +80,7 @@ def stage_made(chunks: Sequence[MadeChunk], inline_bytes: int) -> Made:
         "y": b"".join(hash for hash, _ in hashes),
         "n": [chunk.rows.num_rows for chunk in chunks],
         "z": [chunk.rows.nbytes for chunk in chunks],
-        "q": [chunk.partition or b"" for chunk in chunks] if partitioned else None,
+        "q": [chunk.partition for chunk in chunks] if partitioned else None,
         "e": _statistics(chunks),
     }
     inlined = _inlined(chunks, inline_bytes)
