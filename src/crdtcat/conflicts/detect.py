@@ -2,6 +2,8 @@
 
 An append meets an append in nothing. Rows and cells are compared as intervals (theorem: `overlap_any_exact`);
 where none overlap the two commute (theorem: `no_overlap_commutes`), and mine may follow theirs unchanged.
+A column of the same name, type and nullability that both add is one column, as in merge mode. So columns are
+known by the names that they were born with: no other commit can tell which of the two it writes to.
 Cost: O(w log v) for w intervals of the smaller write set and v of the larger. Pure; no data is read.
 """
 
@@ -15,7 +17,7 @@ from crdtcat.clock import VersionId
 from crdtcat.conflicts.keys import KeyValues
 from crdtcat.conflicts.kinds import Kind
 from crdtcat.conflicts.write_set import Numbering, Tag, WriteSet
-from crdtcat.format.ops import EVERYTHING, ColumnId, DefinitionId
+from crdtcat.format.ops import EVERYTHING, ColumnId, DefinitionId, TypeCode
 from crdtcat.intervals import RowSet
 
 
@@ -94,7 +96,7 @@ def _rows(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
     numbers = Numbering()
     for ours in mine.cells:
         for other in theirs.cells:
-            common = ours.columns & other.columns
+            common = _shared(ours.columns, other.columns)
             rows = numbers.rows(ours.rows) & numbers.rows(other.rows) if common else RowSet()
             if len(rows):
                 yield _overlap(Kind.UPDATE_UPDATE, theirs, numbers, rows, common)
@@ -178,7 +180,7 @@ def _keys(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
     columns: set[ColumnId] = set()
     for ours in mine.keys:
         for other in theirs.keys:
-            both = ours.columns & other.columns
+            both = _shared(ours.columns, other.columns)
             if not ours.gone and not other.gone and not both:
                 continue  # different columns of one row, or two insertions of nothing but the key
             common = ours.common(other)
@@ -213,15 +215,39 @@ def _columns(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
     def overlap(kind: Kind, names: frozenset[str]) -> Overlap:
         return Overlap(kind, theirs.id, theirs.number, columns=tuple(sorted(names)))
 
-    both = frozenset(column.name for column in mine.columns & theirs.columns) | (mine.names & theirs.names)
+    both = frozenset(column.name for column in _shared(mine.columns, theirs.columns))
+    both |= mine.names & theirs.names
+    both = frozenset(name for name in both if not _is_added_alike(name, mine, theirs))
     if both:
         yield replace(overlap(Kind.COLUMN_COLUMN, both), definitions=theirs.definitions)
     written = frozenset(column.name for column in mine.uses & frozenset(theirs.ops.drops))
     if written:
         yield overlap(Kind.WRITE_DROP, written)
-    dropped = frozenset(column.name for column in frozenset(mine.ops.drops) & theirs.uses)
+    dropped = frozenset(column.name for column in _shared(frozenset(mine.ops.drops), theirs.uses))
     if dropped:
         yield overlap(Kind.DROP_WRITE, dropped)
+
+
+def _shared(mine: frozenset[ColumnId], theirs: frozenset[ColumnId]) -> frozenset[ColumnId]:
+    """Columns of mine that are, or may be shown as, one of theirs."""
+    names = {column.name for column in theirs}
+    return frozenset(column for column in mine if column.name in names)
+
+
+def _is_added_alike(name: str, mine: WriteSet, theirs: WriteSet) -> bool:
+    """Whether both add a column of this name that is the same, and do nothing else to one of that name."""
+    first, second = (_addition(name, writes) for writes in (mine, theirs))
+    return first is not None and second is not None and first == second
+
+
+def _addition(name: str, writes: WriteSet) -> tuple[TypeCode, bool] | None:
+    """What a column of this name holds that a version adds; `None` where it does anything else to one."""
+    found = [item for item in writes.ops.definitions if name in (item.name, item.column.name)]
+    if len(found) != 1 or any(column.name == name for column in writes.ops.drops):
+        return None
+    (item,) = found
+    is_new = item.column.birth == writes.id and item.name == item.column.name and not item.replaces
+    return (item.type, item.nullable) if is_new else None
 
 
 def _others(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:

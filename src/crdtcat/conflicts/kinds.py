@@ -86,7 +86,9 @@ RULES: Final[dict[Kind, Rule]] = {
     Kind.OVERWRITE_APPEND: _rule("theirs added rows to what mine overwrites", _FAIL, _OURS, _THEIRS),
     Kind.APPEND_OVERWRITE: _rule("mine adds rows to what theirs overwrote", _BOTH),
     Kind.OVERWRITE_OVERWRITE: _rule("both overwrite the same partitions, or the table", _FAIL, _OURS),
-    Kind.COLUMN_COLUMN: _rule("both change one column, or add one of the same name", _FAIL, _OURS, _THEIRS),
+    Kind.COLUMN_COLUMN: _rule(
+        "both change one column, or add one of the same name and another type", _FAIL, _OURS, _THEIRS
+    ),
     Kind.WRITE_DROP: _rule("mine writes to a column that theirs dropped", _FAIL, _OURS),
     Kind.DROP_WRITE: _rule("mine drops a column that theirs wrote to", _FAIL, _OURS, _THEIRS),
     Kind.PROPERTY_PROPERTY: _rule("both set the same property", _FAIL, _OURS, _THEIRS),
