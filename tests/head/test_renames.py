@@ -41,13 +41,18 @@ def renamer(history: History, head: Head, column: ColumnId, name: str) -> Versio
         for place, item in enumerate(made.ops.definitions)
         if instance(item.column, made.id) == column
     }
+    defined |= {  # those that the table was made with
+        (ROOT, place): Definition(ColumnId(item.name), item.name, item.type, item.nullable, float(place))
+        for place, item in enumerate(history.settings.columns or ())
+        if ColumnId(item.name) == column
+    }
     live = next(item.definitions for item in head.columns.all if column in item.instances)
     at = max(((id.version, id.index) for id in live if (id.version, id.index) in defined), default=None)
     while at is not None:
         old = sorted((id.version, id.index) for id in defined[at].replaces)
         same = [id for id in old if id in defined and defined[id].name == name]
         if not same:
-            return at[0] if defined[at].replaces or name != column.name else None
+            return at[0] if at[0] != ROOT and (defined[at].replaces or name != column.name) else None
         at = same[0]
     return None
 
@@ -85,6 +90,24 @@ def test_every_value_that_a_renaming_sent_elsewhere_is_listed(history: History) 
         (item.kind, item.subject, item.winner, item.loser) for item in head.conflicts if item.kind == "rename"
     }
     assert listed == expected(history, head)
+
+
+def test_a_name_that_somebody_kept_while_another_renamed_is_nobodys_renaming() -> None:
+    """Who wrote under the name that lost is told of the definition that lost; its values are where it meant."""
+    history = play(
+        [
+            Step(0, None, "append"),
+            Step(0, None, "append", more=1),  # a and b
+            Step(0, None, "rename"),  # a stays a
+            Step(2, None, "append"),
+            Step(2, None, "rename", more=1),  # a is b: loses
+            Step(2, None, "append by name"),
+        ],
+        declared=True,
+    )
+    head = Head("t", history.state().log, history.settings)
+    assert {item.kind for item in head.conflicts} == {"column"}
+    assert expected(history, head) == set()
 
 
 def test_two_fields_of_one_version_under_one_name() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat.merkle import FANOUT, NODE_MAX, Tree
-from crdtcat.merkle.node import Node
+from crdtcat.merkle.alignment import changes
+from crdtcat.merkle.node import Node, node_digest
 from tests.merkle.model import Leaf, array, build, leaves, listed, plain_root, random_array, random_leaves
 
 
@@ -130,6 +131,52 @@ def test_following_gives_the_tree_built_at_once(
 ) -> None:
     tree = build([*before, *gone, *after])
     assert tree.following(array([*before, *come, *after])) == build([*before, *come, *after])
+
+
+edits = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 3), leaves.map(lambda some: some[:3])), max_size=8
+)
+
+
+@given(leaves.map(lambda some: some * 3), edits)
+@settings(max_examples=300, deadline=None)
+def test_following_past_changes_in_many_places(items: list[Leaf], places: list[Any]) -> None:
+    changed = list(items)
+    for at, gone, come in places:
+        changed[at : at + gone] = come
+    assert build(items).following(array(changed)) == build(changed)
+    found = changes(array(items), array(changed), most=100)
+    assert found is not None
+    again, at = [], 0
+    for change in found:  # what is not called changed is the same, and in its place
+        again += [*items[at : change.start], *changed[change.new_start : change.new_stop]]
+        at = change.stop
+    assert [*again, *items[at:]] == changed
+
+
+@pytest.mark.parametrize("kind", ["replaced", "inserted", "removed"])
+@pytest.mark.parametrize("count", [1, 2, 20])
+def test_following_hashes_the_paths_of_changes_and_nothing_else(
+    kind: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 50_000
+    items = random_leaves(size)
+    tree, height = build(items), 6
+    changed = list(items)
+    for at in sorted(np.random.default_rng(count).choice(size, count, replace=False).tolist(), reverse=True):
+        fresh = random_leaves(1, seed=at) if kind != "removed" else []
+        changed[at : at + (kind != "inserted")] = fresh
+    hashed: list[bytes] = []
+
+    def counted(level: int, members: bytes) -> bytes:
+        hashed.append(members)
+        return node_digest(level, members)
+
+    monkeypatch.setattr("crdtcat.merkle.node.node_digest", counted)
+    followed = tree.following(array(changed))
+    assert len(hashed) <= 4 * count * height
+    monkeypatch.undo()
+    assert followed == build(changed)
 
 
 def test_a_splice_shares_what_it_does_not_touch() -> None:

@@ -92,6 +92,10 @@ class Diff:
 
 
 def diff_heads(old: Head, new: Head) -> Diff:
-    """What turns `old` into `new`. O(changes * log chunks) once both trees are there."""
+    """What turns `old` into `new`. O(changes * log chunks) once both trees are there.
+
+    The old one is made from the new, by comparing leaves and hashing as many nodes.
+    """
+    old.follow(new.tree)
     found = diff(old.tree, new.tree)
     return Diff(old, new, found.runs, found.visited)

@@ -188,10 +188,19 @@ class Head:
 
     @cached_property
     def tree(self) -> Tree:
-        """The Merkle tree over the live chunks. O(chunks); hashes only what the head before did not have."""
+        """The Merkle tree over the live chunks.
+
+        O(chunks); where there is the tree of another head, leaves are compared and O(changes * log chunks)
+        nodes hashed.
+        """
         leaves = make_leaves(leaf_hashes(self.log, self.rows), self.rows.live_rows(self.live))
         before, self._before = self._before, None
         return Tree.build(leaves) if before is None else before.following(leaves)
+
+    def follow(self, tree: Tree) -> None:
+        """Let this head's tree, unless it is worked out already, share what it can with another's."""
+        if "tree" not in self.__dict__:
+            self._before = tree
 
     @property
     def tree_at_hand(self) -> Tree | None:

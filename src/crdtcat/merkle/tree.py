@@ -16,6 +16,7 @@ import numpy as np
 from blake3 import blake3
 
 from crdtcat.format.sections import Array
+from crdtcat.merkle.alignment import changes
 from crdtcat.merkle.node import (
     DIGEST_BYTES,
     MEMBER_BYTES,
@@ -30,7 +31,7 @@ from crdtcat.merkle.node import (
     root_digest,
 )
 
-_BLOCK: Final = 2**15  # leaves compared at once
+_SPLICE: Final = 512  # leaves that are built in the time that one splice takes
 LEAF_PREFIX: Final = b"crdtcat leaf 1\0"
 
 
@@ -143,31 +144,22 @@ class Tree:
         return Tree(root)
 
     def following(self, leaves: Array) -> Tree:
-        """The tree over `leaves`, sharing nodes with this one at both ends.
+        """The tree over `leaves`, sharing every node with this one that no change is below.
 
-        Compares all leaves and hashes only what is between: made for a head that follows another.
+        Compares all leaves, at the speed of memory, and hashes O(changes * log n) nodes: made for a head
+        that follows another.
         """
-        old = self.leaves()
-        shorter = min(len(old), len(leaves))
-        head = _first_difference(old[:shorter], leaves[:shorter])
-        rest = shorter - head
-        tail = _first_difference(old[len(old) - rest :][::-1], leaves[len(leaves) - rest :][::-1])
-        if (len(leaves) - head - tail) * 2 > len(leaves):
-            return Tree.build(leaves)  # mostly new: at once is faster
-        return self.splice(head, len(old) - tail, leaves[head : len(leaves) - tail])
+        found = changes(self.leaves(), leaves, most=1 + len(leaves) // _SPLICE)
+        if found is None or 2 * sum(change.new_stop - change.new_start for change in found) > len(leaves):
+            return Tree.build(leaves)  # much is new: at once is faster
+        tree = self
+        for start, stop, new_start, new_stop in reversed(found):  # so that places before them stay
+            tree = tree.splice(start, stop, leaves[new_start:new_stop])
+        return tree
 
 
 _Item = tuple[bytes, Node | None]
 """A member, and the node behind it where it is no leaf."""
-
-
-def _first_difference(a: Array, b: Array) -> int:
-    """How many leaves two equally long arrays have in common from the start on."""
-    for at in range(0, len(a), _BLOCK):
-        one, other = (np.ascontiguousarray(side[at : at + _BLOCK]) for side in (a, b))
-        if not np.array_equal(one.view(np.uint64), other.view(np.uint64)):
-            return at + int(np.flatnonzero((one != other).any(axis=1))[0])
-    return len(a)
 
 
 def _topped(level: list[Node]) -> Node:
