@@ -56,8 +56,10 @@ class Writes(KeptUp):
     ) -> Version:
         """Replace all rows, or, with `where`, the partitions it selects. Concurrent appends survive.
 
-        Requests: a refresh of the head, then 1 or 2 PUTs. Raises as `append` does, and `InvalidArgument`
-        where `where` cuts through a partition.
+        Requests: a refresh of the head, then 1 or 2 PUTs; with `where`, also a read of the partition columns
+        of chunks that an update of them lies over. Raises as `append` does, and `InvalidArgument` where
+        `where` cuts through a partition, or where rows that an overwrite brought there were moved elsewhere
+        since and would be lost.
         """
         version = rows.overwrite(self._session, data, where=where, metadata=metadata, key=key, evolve=evolve)
         return self._kept_up(version)

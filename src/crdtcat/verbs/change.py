@@ -16,7 +16,6 @@ import pyarrow as pa
 from crdtcat.chunks.read import FooterCache
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import Ops
-from crdtcat.format.row_ids import RowIds, joined_row_ids
 from crdtcat.format.row_ops import RowOps
 from crdtcat.head import Head, Version
 from crdtcat.head.naming import row_ids
@@ -27,7 +26,7 @@ from crdtcat.scan.located import all_rows_of, located, rows_between
 from crdtcat.scan.plan import Plan, make_plan
 from crdtcat.scan.shown import as_shown
 from crdtcat.session import Session
-from crdtcat.verbs.rows import check_commit, removals
+from crdtcat.verbs.rows import check_commit, removals, with_deletes
 from crdtcat.verbs.values import given_values
 from crdtcat.writing.fit import fit_some
 from crdtcat.writing.incoming import Incoming
@@ -111,16 +110,6 @@ def update_rows(
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def with_deletes(removed: Mapping[str, Any], rows: RowIds) -> dict[str, Any]:
-    """Ops that remove chunks, as `removals` gives them, and delete single rows as well."""
-    if not len(rows):
-        return dict(removed)
-    known: RowOps = removed.get("rows") or RowOps()
-    if known.deletes is not None:
-        rows = joined_row_ids(known.deletes, rows)
-    return {**removed, "rows": RowOps(deletes=rows)}
 
 
 def _overlaid(

@@ -21,6 +21,7 @@ from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.ops import ColumnId, Ops
+from crdtcat.format.row_ids import RowIds, joined_row_ids
 from crdtcat.format.row_ops import RowOps
 from crdtcat.format.sections import Array
 from crdtcat.format.version import pack, unpack
@@ -29,6 +30,7 @@ from crdtcat.head.naming import row_ids, tags_of
 from crdtcat.reading import Read
 from crdtcat.scan.located import all_rows_of
 from crdtcat.session import Session
+from crdtcat.verbs.moved import require_nothing_else
 from crdtcat.verbs.scope import partition_scope
 from crdtcat.writing.fit import Fit, conform, fit
 from crdtcat.writing.incoming import Incoming
@@ -91,7 +93,8 @@ def overwrite(
     """Replace all rows, or those of the partitions that `where` selects, by `data`.
 
     Uses a fresh head (its cost), then 1 or 2 PUTs. Chunks that are in the table already are not stored again.
-    Rows that others add meanwhile survive.
+    Rows that others add meanwhile survive. With `where`, rows are in the partition that their values put them
+    in now: the partition columns of chunks that an update of them lies over are read.
     """
     check_commit(metadata, key)
     require_flag("evolve", evolve)
@@ -101,18 +104,19 @@ def overwrite(
     stager = new_stager(session, plan, reuse=places_in(head.log, head.live))
     if where is None:
         stager.add_all(reader)
-        body, scope, doomed = stager.finish(), None, head.live
+        body, scope, removed = stager.finish(), None, removals(head, head.live)
     else:
         given = reader.read_all()
         take_orders(stager.staged.orders, given)
         rows = conform(given, plan.schema)
-        selected = partition_scope(session.settings, head, where, rows)
+        selected = partition_scope(session, head, where, rows)
         session.looked(head, Read((), where))
         stager.add(rows)
         body = stager.finish()
         scope = selected.scope | frozenset(stager.staged.partitions)
-        doomed = selected.chunks
-    ops = Ops(definitions=plan.definitions, is_overwrite=True, scope=scope, **removals(head, doomed))
+        require_nothing_else(head, scope, selected.chunks, selected.rows)
+        removed = with_deletes(removals(head, selected.chunks), row_ids(head, *selected.rows))
+    ops = Ops(definitions=plan.definitions, is_overwrite=True, scope=scope, **removed)
     version = session.commit(
         "overwrite",
         body={**body, "x": ops.encode()},
@@ -201,6 +205,16 @@ def removals(head: Head, entries: Array) -> dict[str, Any]:
         rows = row_ids(head, *all_rows_of(head, entries[copied]))
         removed["rows"] = RowOps(deletes=rows if len(rows) else None)
     return removed
+
+
+def with_deletes(removed: Mapping[str, Any], rows: RowIds) -> dict[str, Any]:
+    """Ops that remove chunks, as `removals` gives them, and delete single rows as well."""
+    if not len(rows):
+        return dict(removed)
+    known: RowOps = removed.get("rows") or RowOps()
+    if known.deletes is not None:
+        rows = joined_row_ids(known.deletes, rows)
+    return {**removed, "rows": RowOps(deletes=rows)}
 
 
 def check_commit(metadata: Mapping[str, Any] | None, key: str | None) -> None:

@@ -2,7 +2,8 @@
 
 The filter is asked of each partition, not of rows: a partition is replaced when every row it could hold
 matches, kept when none could, and a filter that cuts through one is refused, because replacing part of a
-partition is an update, not an overwrite. The new rows must match the filter too.
+partition is an update, not an overwrite. The new rows must match the filter too. Rows are in the partition
+that their values put them in now, wherever they are stored.
 """
 
 from __future__ import annotations
@@ -16,29 +17,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from crdtcat.chunks.partitions import Partitioning, parse_partitioning
+from crdtcat.chunks.partitions import Partitioning, Values, decode_values, parse_partitioning
 from crdtcat.chunks.statistics import domain
 from crdtcat.chunks.types import decode_type, without_encodings
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.format.sections import Array
-from crdtcat.format.settings import Settings
 from crdtcat.head.head import Head
 from crdtcat.log.log import NONE
 from crdtcat.scan.buckets import values_at
 from crdtcat.scan.filters import ColumnBounds, RowFilter, parse_filter, prune
 from crdtcat.scan.masks import filter_schema, mask
+from crdtcat.session import Session
+from crdtcat.verbs.moved import Moved, RowPlaces, moved_rows
 
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """Partitions chosen: their packed values, and the live chunks in them."""
+    """Partitions chosen, and what is in them.
+
+    Attributes:
+        scope: their packed values.
+        chunks: live chunks of which all rows are in them.
+        rows: rows of other chunks that are in them, because an update moved them: entry and offset.
+    """
 
     scope: frozenset[bytes]
     chunks: Array
+    rows: RowPlaces
 
 
-def partition_scope(settings: Settings, head: Head, where: Any, rows: pa.Table) -> Selected:
-    """The partitions of `head` that `where` selects.
+def partition_scope(session: Session, head: Head, where: Any, rows: pa.Table) -> Selected:
+    """The partitions of `head` that `where` selects, by what rows hold now.
+
+    Reads nothing, but for the partition columns of chunks over which an update of those lies.
 
     Raises:
         InvalidArgument: the table is not partitioned, the filter cuts through a partition, or new rows do
@@ -46,6 +57,7 @@ def partition_scope(settings: Settings, head: Head, where: Any, rows: pa.Table) 
         InvalidFilter: a filter that cannot be used.
         NotFound: the table has no rows yet, so there is nothing to select by.
     """
+    settings = session.settings
     partitioning = parse_partitioning(settings.partition_by)
     if not partitioning.fields:
         raise InvalidArgument(
@@ -58,29 +70,34 @@ def partition_scope(settings: Settings, head: Head, where: Any, rows: pa.Table) 
     schema = filter_schema(head.schema)
     parsed = parse_filter(where, schema)
     _check_rows(parsed, rows)
-    partitions = np.unique(head.log.partition[head.live])
-    partitions = partitions[partitions != NONE]
-    exact = _exactly(partitioning, head, partitions, parsed)
-    if exact is not None:
-        return _selected(head, partitions[exact])
-    source = _PartitionBounds(partitioning, head, partitions)
-    answer = prune(parsed.predicate, source, schema)
-    torn = np.flatnonzero(answer.may_match & ~answer.all_match)
-    if len(torn):
-        values = values_at(head, int(partitions[torn[0]]), len(partitioning.fields))
-        raise InvalidArgument(
-            f"{parsed} selects only part of {dict(zip(settings.partition_by, values, strict=True))}; "
-            f"filter by what the table is partitioned by: {', '.join(settings.partition_by)}"
-        )
-    return _selected(head, partitions[answer.all_match])
+    moved = moved_rows(session, head, partitioning)
+    as_stored = head.live[~np.isin(head.live, moved.entries)]
+    values = _values(partitioning, head, as_stored, moved)
+    matching = _exactly(partitioning, head, list(values.values()), parsed)
+    if matching is None:
+        answer = prune(parsed.predicate, _PartitionBounds(partitioning, head, list(values.values())), schema)
+        torn = np.flatnonzero(answer.may_match & ~answer.all_match)
+        if len(torn):
+            cut = list(values.values())[int(torn[0])]
+            raise InvalidArgument(
+                f"{parsed} selects only part of {dict(zip(settings.partition_by, cut, strict=True))}; "
+                f"filter by what the table is partitioned by: {', '.join(settings.partition_by)}"
+            )
+        matching = answer.all_match
+    scope = frozenset(packed for packed, chosen in zip(values, matching.tolist(), strict=True) if chosen)
+    numbers = [number for number, packed in enumerate(head.log.partitions) if packed in scope]
+    chunks = as_stored[np.isin(head.log.partition[as_stored], numbers)]
+    return Selected(scope, chunks, moved.within(scope))
 
 
-def _selected(head: Head, chosen: Array) -> Selected:
-    scope = frozenset(head.log.partitions[int(at)] for at in chosen)
-    return Selected(scope, head.live[np.isin(head.log.partition[head.live], chosen)])
+def _values(partitioning: Partitioning, head: Head, as_stored: Array, moved: Moved) -> dict[bytes, Values]:
+    """Every partition that rows are in now, packed and not."""
+    fields, numbers = len(partitioning.fields), np.unique(head.log.partition[as_stored])
+    found = {head.log.partitions[at]: values_at(head, at, fields) for at in numbers[numbers != NONE].tolist()}
+    return found | {packed: decode_values(packed, fields, head.table) for packed in moved.partitions}
 
 
-def _exactly(partitioning: Partitioning, head: Head, partitions: Array, filter: RowFilter) -> Array | None:
+def _exactly(partitioning: Partitioning, head: Head, values: list[Values], filter: RowFilter) -> Array | None:
     """Which partitions match, where the filter looks only at columns whose values the partitions are.
 
     All rows of such a partition are alike to the filter, so it is asked of one row for each. `None` where the
@@ -91,7 +108,6 @@ def _exactly(partitioning: Partitioning, head: Head, partitions: Array, filter: 
     }
     if not places.keys() >= set(filter.columns):
         return None
-    values = [values_at(head, at, len(partitioning.fields)) for at in partitions.tolist()]
     try:
         rows = pa.table(
             {
@@ -102,7 +118,7 @@ def _exactly(partitioning: Partitioning, head: Head, partitions: Array, filter: 
     except (pa.ArrowException, TypeError, ValueError):
         return None
     kept: Array = np.asarray(mask(filter, rows).fill_null(False)).astype(bool)
-    return kept if len(kept) == len(partitions) else None
+    return kept if len(kept) == len(values) else None
 
 
 def _column(values: list[Any], type: pa.DataType) -> pa.Array:
@@ -142,9 +158,8 @@ def _check_rows(filter: RowFilter, rows: pa.Table) -> None:
 class _PartitionBounds:
     """What partition values say about the columns they come from. Implements `BoundsSource`."""
 
-    def __init__(self, partitioning: Partitioning, head: Head, partitions: Array) -> None:
-        self._partitioning, self._head = partitioning, head
-        self._values = [values_at(head, at, len(partitioning.fields)) for at in partitions.tolist()]
+    def __init__(self, partitioning: Partitioning, head: Head, values: list[Values]) -> None:
+        self._partitioning, self._head, self._values = partitioning, head, values
 
     @property
     def rows(self) -> npt.NDArray[np.int64]:
