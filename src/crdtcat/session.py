@@ -40,12 +40,16 @@ from crdtcat.reading import Notes, Read, require_no_more_than_snapshot
 from crdtcat.store import Store
 from crdtcat.switching import require_merged
 from crdtcat.writing.copies import new_origin, shared_writer
-from crdtcat.writing.fit import Fit, Known, known_from_head, known_from_settings
+from crdtcat.writing.fit import Fit, Known, known_from_settings
+from crdtcat.writing.knowledge import Knowledge
 from crdtcat.writing.version_keys import seen_clock, version_body, version_of
 from crdtcat.writing.writer import Writer
 
 START_MS_MAX: Final = 1000 * TRANSACTION_SECONDS_MAX // 4
 """How long a branch goes by what it has read of its source."""
+
+_OF_STATE: Final = ("_lock", "_state", "_head", "_tree", "start", "summaries", "last_fit", "listed_at")
+_LEFT_BEHIND: Final = frozenset({"clock", "writer", "chain", "notes", "switching", *_OF_STATE})  # by copies
 
 
 class Session:
@@ -86,7 +90,7 @@ class Session:
         self.origin = origin or new_origin()
         self.folder = log_folder(table, branch, settings.incarnation, life)
         self.source, self.kept = source, kept
-        self.known: Known | None = known_from_settings(settings)
+        self._knowledge = Knowledge(known_from_settings(settings))
         self.dropped = False
         self.marked = False
         self.is_settled = True
@@ -112,22 +116,7 @@ class Session:
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        left_behind = (
-            "clock",
-            "writer",
-            "_lock",
-            "_state",
-            "start",
-            "_head",
-            "_tree",
-            "last_fit",
-            "summaries",
-            "chain",
-            "notes",
-            "listed_at",
-            "switching",
-        )
-        return {name: value for name, value in self.__dict__.items() if name not in left_behind}
+        return {name: value for name, value in self.__dict__.items() if name not in _LEFT_BEHIND}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -137,6 +126,16 @@ class Session:
     def state(self) -> State:
         """What has been merged so far."""
         return self._state
+
+    @property
+    def known(self) -> Known | None:
+        """The columns that rows are checked against; `None` where none are known."""
+        return self._knowledge.columns
+
+    def learn(self, columns: Known, author: VersionId) -> None:
+        """What a commit of this handle made of the columns. Holds until a head has that commit."""
+        with self._lock():
+            self._knowledge = Knowledge(columns, author)
 
     def refresh(self) -> Reader[State]:
         """Merge what is new. One LIST page per 1,000 files of the log, and one GET per new file that no
@@ -236,9 +235,11 @@ class Session:
         if refresh or self.start is None or not len(self._state.log):
             self.refresh()
         with self._lock():
+            is_new = self._head is None
             if self._head is None:
                 self._head = Head(self.table, self._state.log, self.settings, before=self._tree)
-                self.known = known_from_head(self._head.columns) or self.known
+            if is_new or self._knowledge.author is not None:
+                self._knowledge = self._knowledge.looked_at(self._head)
             return self._head
 
     def looked(self, head: Head, read: Read) -> None:

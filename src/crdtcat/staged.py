@@ -23,7 +23,8 @@ from crdtcat.log.build import LogBuilder
 from crdtcat.protocol import Outcome, Publish, Put, Reader
 from crdtcat.reading import Asked, Read
 from crdtcat.session import Session
-from crdtcat.writing.fit import known_from_head
+from crdtcat.writing.fit import Known
+from crdtcat.writing.knowledge import Knowledge
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.version_keys import seen_clock, version_body, version_of
 from crdtcat.writing.writer import Writer
@@ -58,6 +59,14 @@ class StagedSession(Session):
         self._writer = writer
         self._staging = ForkSafeLock()
         self._shown: tuple[int, Head] | None = None
+        self._knowledge, self._must_look = Knowledge(base.known), False
+
+    @property
+    def known(self) -> Known | None:
+        """The columns that rows are checked against: those of the head, if what is staged was changed."""
+        if self._must_look:
+            self.head()
+        return self._knowledge.columns
 
     def refresh(self) -> Reader[State]:
         """Not inside a transaction: what it reads is pinned."""
@@ -68,7 +77,7 @@ class StagedSession(Session):
         with self._staging():
             if self._shown is None or self._shown[0] != len(self.staged):
                 head = Head(self.table, self.log_with(self.staged), self.settings)
-                self.known = known_from_head(head.columns) or self.known
+                self._knowledge, self._must_look = self._knowledge.looked_at(head), False
                 self._shown = len(self.staged), head
             return self._shown[1]
 
@@ -131,7 +140,7 @@ class StagedSession(Session):
         """Add versions that a fork has staged."""
         with self._staging():
             self.staged += staged
-            self._shown, self.last_fit, self.known = None, None, None
+            self._look_again()
 
     def keep(self, count: int) -> bool:
         """Forget what was staged after the first `count` versions; whether all that is this thread's."""
@@ -139,5 +148,11 @@ class StagedSession(Session):
             mine = threading.get_ident()
             alone = all(self._stagers.get(item.id, mine) == mine for item in self.staged[count:])
             del self.staged[count:]
-            self._shown, self.last_fit, self.known = None, None, self.base.known
+            self._look_again()
             return alone
+
+    def _look_again(self) -> None:
+        """What is staged is not what it was, nor perhaps the columns: a commit that they were known from may
+        be gone."""
+        self._shown, self.last_fit = None, None
+        self._knowledge, self._must_look = Knowledge(self.base.known), True

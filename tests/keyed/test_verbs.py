@@ -311,6 +311,26 @@ def test_wrong_rows_and_keys_write_nothing(tmp_path: Path) -> None:
     assert len(table.history()) == len(plain.history()) == 0
 
 
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        (pa.list_(pa.int64()), [9]),
+        (pa.list_(pa.int64(), 2), [9, 8]),
+        (pa.map_(pa.string(), pa.int64()), [("a", 1)]),
+        (pa.struct([("x", pa.int64())]), {"x": 1}),
+    ],
+)
+def test_constants_of_any_type_where_a_chunk_has_no_row_that_matches(
+    type: pa.DataType, value: Any, tmp_path: Path
+) -> None:
+    table = lake(tmp_path).create_table("t", pa.schema([("k", pa.int64()), ("v", type)]), key=["k"])
+    table.upsert([{"k": 1}, {"k": 3}])
+    assert table.update("k = 2", {"v": value}).rows == 0
+    table.upsert([{"k": 5}, {"k": 7}])
+    assert table.update("k = 2 or k = 7", {"v": value}).rows == 1
+    assert table.read()["v"].to_pylist() == [None, None, None, value]
+
+
 def test_idempotency_keys_and_metadata(tmp_path: Path) -> None:
     table = people(lake(tmp_path))
     for _ in range(2):

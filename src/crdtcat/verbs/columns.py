@@ -23,6 +23,7 @@ from crdtcat.head.columns import Column
 from crdtcat.names import validate_column_name, validate_column_names
 from crdtcat.session import Session
 from crdtcat.verbs.rows import packed_size
+from crdtcat.writing.knowledge import known_after
 
 
 def add_column(session: Session, name: str, type: pa.DataType, *, nullable: bool = True) -> Version:
@@ -171,7 +172,7 @@ def _define(session: Session, head: Head, definitions: Sequence[Definition]) -> 
 
 def _commit(session: Session, head: Head, ops: Ops) -> Version:
     version = session.commit("schema", body={"x": ops.encode()}, seen=head)
-    session.known = None  # the next check looks at a head again
+    session.learn(known_after(head.columns, ops, version.id), version.id)
     with suppress(StoreError):  # the change stands, whether it can be looked at or not
         session.head()
     return version

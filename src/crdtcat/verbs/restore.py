@@ -30,6 +30,7 @@ from crdtcat.verbs.rows import check_commit, new_stager, removals
 from crdtcat.verbs.travel import At, head_at
 from crdtcat.writing.fit import fit, known_from_head
 from crdtcat.writing.inlined import inlined_bytes, inlined_chunks, moved_to_segments
+from crdtcat.writing.knowledge import known_after
 from crdtcat.writing.staged import require_in_time
 
 
@@ -50,7 +51,11 @@ def restore(session: Session, at: At, *, metadata: Mapping[str, Any] | None = No
     )
     ops = Ops(is_overwrite=True, **_column_changes(now, then), **removals(now, now.live))
     require_in_time(since_ms)
-    return session.commit("restore", body={**body, "x": ops.encode()}, puts=puts, metadata=metadata, seen=now)
+    version = session.commit(
+        "restore", body={**body, "x": ops.encode()}, puts=puts, metadata=metadata, seen=now
+    )
+    session.learn(known_after(now.columns, ops, version.id), version.id)
+    return version
 
 
 def _staged_again(session: Session, head: Head) -> tuple[dict[str, Any], Sequence[Put]]:

@@ -186,7 +186,7 @@ def _time_column(session: Session, plan: Fit) -> str | None:
 def learn(session: Session, plan: Fit, version: Version) -> None:
     """After a commit the handle knows the columns it wrote, if it knew none, added some or settled a type."""
     if session.known is None or plan.definitions or plan.settled:
-        session.known = {**(session.known or {}), **plan.known(version.id)}
+        session.learn({**(session.known or {}), **plan.known(version.id)}, version.id)
 
 
 def removals(head: Head, entries: Array) -> dict[str, Any]:

@@ -100,7 +100,8 @@ def _column(name: str, value: Any, rows: pa.Table, schema: pa.Schema) -> pa.Arra
         return _evaluated(name, value, rows)
     if callable(value):
         return _returned(name, value, rows)
-    return pa.repeat(value if isinstance(value, pa.Scalar) else _scalar(name, value, held), rows.num_rows)
+    scalar = value if isinstance(value, pa.Scalar) else _scalar(name, value, held)
+    return pa.repeat(scalar, max(1, rows.num_rows)).slice(0, rows.num_rows)  # Arrow repeats no list no times
 
 
 def _scalar(name: str, value: Any, held: pa.DataType) -> pa.Scalar:

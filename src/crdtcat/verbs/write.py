@@ -30,10 +30,11 @@ from crdtcat.protocol import Put
 from crdtcat.reading import EVERYTHING
 from crdtcat.session import Session
 from crdtcat.verbs.become import Becoming, becoming
-from crdtcat.verbs.rows import check_commit, learn, new_stager, removals
+from crdtcat.verbs.rows import check_commit, new_stager, removals
 from crdtcat.verbs.write_sides import NewSide, OldSide
 from crdtcat.writing.bodies import joined_bodies
 from crdtcat.writing.incoming import Incoming
+from crdtcat.writing.knowledge import known_after
 from crdtcat.writing.made import MadeChunk, stage_made
 from crdtcat.writing.reuse import places_in
 
@@ -64,7 +65,8 @@ def write(
     version = session.commit(
         "write", body={**body, "x": ops.encode()}, puts=puts, metadata=metadata, key=key, seen=head
     )
-    learn(session, become.fit, version)
+    became = known_after(head.columns, ops, version.id)
+    session.learn({**became, **become.fit.known(version.id)}, version.id)
     return version
 
 

@@ -28,11 +28,12 @@ from crdtcat.scan import Scan
 from crdtcat.scan.shown import retyped
 from crdtcat.session import Session
 from crdtcat.verbs.become import becoming
-from crdtcat.verbs.rows import check_commit, learn, new_stager
+from crdtcat.verbs.rows import check_commit, new_stager
 from crdtcat.verbs.write import change_sets
 from crdtcat.writing.bodies import joined_bodies
 from crdtcat.writing.fit import Fit, conform
 from crdtcat.writing.incoming import Incoming
+from crdtcat.writing.knowledge import known_after
 
 
 def write_keyed(
@@ -61,7 +62,8 @@ def write_keyed(
         key=key,
         seen=head,
     )
-    learn(session, become.fit, version)
+    became = known_after(head.columns, ops, version.id)
+    session.learn({**became, **become.fit.known(version.id)}, version.id)
     return version
 
 
