@@ -93,7 +93,7 @@ def test_every_value_that_a_renaming_sent_elsewhere_is_listed(history: History) 
 
 
 def test_a_name_that_somebody_kept_while_another_renamed_is_nobodys_renaming() -> None:
-    """Who wrote under the name that lost is told of the definition that lost; its values are where it meant."""
+    """Who wrote under the name that lost is told that it lost; its values are where it meant them."""
     history = play(
         [
             Step(0, None, "append"),

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog, Table, check_proof
-from crdtcat.errors import InvalidArgument, SchemaMismatch, UserError
+from crdtcat.errors import InvalidArgument, NotFound, SchemaMismatch, UserError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("score", pa.float64())])
 
@@ -388,3 +388,23 @@ def test_cells_that_lost_unseen_are_listed_and_blind_ones_on_request(tmp_path: P
     assert table.lost_cells() == []  # the second had seen the first
     with pytest.raises(InvalidArgument, match="no key"):
         lake(tmp_path).create_table("plain", SCHEMA).lost_cells()
+
+
+def test_lost_cells_of_a_merged_branch_can_be_read(tmp_path: Path) -> None:
+    table = people(lake(tmp_path))
+    table.upsert([{"id": at, "name": "first", "score": 0.0} for at in range(3)])
+    branch = table.branch("b")
+    branch.update("id = 1", {"name": "theirs"})
+    table.update("id = 1", {"name": "mine"})
+    result = table.merge("b")
+    assert "lost_cells()" in str(result)
+    (cell,) = table.lost_cells()
+    assert (cell.key, cell.column) == ((1,), "name")
+    shown, lost = table.read(filter="id = 1")["name"].to_pylist(), table.lost_values(cell)
+    assert {*shown, *lost["name"].to_pylist()} == {"mine", "theirs"}
+    table.rename_column("name", "called")
+    table.compact()
+    assert table.lost_values(cell).to_pydict() == {"called": lost["name"].to_pylist()}
+    table.drop_column("called")
+    with pytest.raises(NotFound, match="no longer has 'name'"):
+        table.lost_values(cell)

@@ -51,7 +51,7 @@ def merge(target: Session, source: Session) -> MergeResult:
     if is_strict(target):  # switched since this handle listed
         return merge_strict(target, source)
     carried = founded(select(theirs, before.log.find(theirs.ids) < 0), before.log)
-    result = MergeResult(source.branch, target.branch)
+    result = MergeResult(source.branch, target.branch, keyed=bool(target.settings.key))
     if carried.number.any():
         raise InvalidArgument(f"branch {source.branch!r} has commits of CAS mode: only merge mode is merged")
     if not len(carried):

@@ -154,7 +154,7 @@ def _merged(target: Session, source: Session, since_ms: int, policy: Policy) -> 
         )
     named, known = origins(theirs.log), origins(before.log)
     lacking = ~np.isin(named, known) & theirs.folded.standing & ~theirs.log.is_upkeep
-    result = MergeResult(source.branch, target.branch)
+    result = MergeResult(source.branch, target.branch, keyed=bool(target.settings.key))
     if not lacking.any():
         return result
     carried = select(theirs.log, lacking)

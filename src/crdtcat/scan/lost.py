@@ -1,4 +1,7 @@
-"""Values that lost: what an update wrote to cells that show something else, or to rows that are gone."""
+"""Values that lost: what an update wrote to cells that show something else, or to rows that are gone.
+
+Cells of keyed tables are found by their keys, all others by row ids.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,34 @@ from crdtcat.head.columns import Column
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, Runs, expand, touched
 from crdtcat.scan.chunk_reader import ChunkReader
+from crdtcat.scan.key_conflicts import LostCell
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.shown import as_shown, stored_column
 from crdtcat.store import Store
+
+
+def lost_value(head: Head, cell: LostCell, store: Store, footers: FooterCache) -> pa.Table:
+    """What the loser wrote for one key, as one row of that column. Reads keys and cells of its chunks.
+
+    Raises `NotFound`: its version or its column is not in this head.
+    """
+    log, version = head.log, head.log.index_of(cell.loser)
+    chunks = range(int(log.chunk_start[version]), int(log.chunk_start[version + 1])) if version >= 0 else ()
+    for chunk in reversed(chunks):  # of several rows of one key the last one counts
+        fields = head.columns.fields(int(log.chunk_schema[chunk]))
+        for field in (field for field in fields if field.column.name == cell.column):
+            shown = [column for column in head.columns.all if field.column in column.instances]
+            if not shown:
+                continue
+            plan = make_plan(head, [shown[0].name], None)
+            reader = ChunkReader(plan, store, footers, verify=True)
+            keys = reader.one(chunk, list(head.settings.key)).select(list(head.settings.key)).to_pylist()
+            places = [place for place, key in enumerate(keys) if tuple(key.values()) == cell.key]
+            values = _column_of(head, shown[0], chunk, reader) if places else None
+            if values is not None:
+                stored = pa.table({shown[0].name: values.slice(places[-1], 1)})
+                return as_shown(shown[:1], stored, plan.schema)
+    raise NotFound(f"table {head.table!r} no longer has {cell.column!r} of {cell.key} by {cell.loser}")
 
 
 def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCache) -> pa.Table:

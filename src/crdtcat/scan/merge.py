@@ -23,12 +23,10 @@ from crdtcat.chunks.keys import encoded_key, sort_order, starts_of_groups
 from crdtcat.format.ops import ColumnId
 from crdtcat.format.sections import Array
 
-ABSENT: Final = -1
-"""The stamp of a cell that is not there."""
+ABSENT: Final = -1  # the stamp of a cell that is not there
 _NOBODY: Final = np.empty(0, np.int64)
 
-Stamp = int | Array
-"""The stamps of a column in one part: the same for all rows, or one for each."""
+Stamp = int | Array  # the stamps of a column in one part: the same for all rows, or one for each
 
 
 class Slot(NamedTuple):
@@ -49,6 +47,7 @@ class Part:
         row: stamps of the key columns: of the last upsert of each row.
         others: stamps of further columns, which nobody wants to see.
         deletes: cells below this stamp do not count, for every key here; `ABSENT` if it deletes none.
+        held: bytes of memory that stay taken as long as any of the rows do.
     """
 
     keys: tuple[pa.Array, ...]
@@ -57,6 +56,7 @@ class Part:
     row: Stamp
     others: tuple[Stamp, ...] = ()
     deletes: int = ABSENT
+    held: int = 0
 
     def __len__(self) -> int:
         return len(self.keys[0])

@@ -2,8 +2,9 @@
 
 Rows are given out as soon as no chunk still to be read can hold an equal or lesser key.
 
-Memory: the chunks whose ranges hold one key at a time, and what is read ahead. A chunk that spans the whole
-table stays until its last key was given out.
+Memory: the chunks whose ranges hold one key at a time, up to `HELD_BYTES`, and what is read ahead. A chunk
+that spans the whole table stays until its last key was given out; those that are too many stay in temporary
+files.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from crdtcat.scan.merge import ABSENT, Folded, Merger, Part, Slot, Stamp
 from crdtcat.scan.merge_plan import Beside, Group
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.shown import stored_column
+from crdtcat.scan.spill import spilled
 
 STEP_ROWS: Final = 128 * 1024  # merged at a time
-LEAST_STEP: Final = 1024  # of one chunk, however many are merged
+LEAST_STEP: Final = 256  # of one chunk, however many are merged
+HELD_BYTES: Final = 256 * 2**20  # of chunks that are merged at one time, in memory
 
 
 class Reading:
@@ -114,7 +117,8 @@ class Reading:
         parts = [self._beside(one, beside[one.chunk], others, group) for one in group.beside]
         gathered = 0
         for place, chunk in enumerate(group.chunks):
-            part = self._part(chunk, take(), others)
+            held = sum(part.held for part in parts)
+            part = self._part(chunk, *_kept(take(), HELD_BYTES - held), others)
             parts.append(part)
             gathered += len(part)
             last = place + 1 == len(group.chunks)
@@ -123,7 +127,7 @@ class Reading:
                 yield from _given_out(parts, limit)
                 gathered = 0
 
-    def _part(self, chunk: int, stored: pa.Table, others: Sequence[ColumnId]) -> Part:
+    def _part(self, chunk: int, stored: pa.Table, held: int, others: Sequence[ColumnId]) -> Part:
         fields = self._fields(chunk)
         ages = self._ages(chunk, stored)
         cells: list[pa.Array | None] = []
@@ -138,6 +142,7 @@ class Reading:
             stamps=tuple(stamps),
             row=ages.get(self._key[0], chunk),
             others=tuple(ages.get(fields[one].name, chunk) if one in fields else ABSENT for one in others),
+            held=held,
         )
 
     def _ages(self, chunk: int, stored: pa.Table) -> dict[str, Stamp]:
@@ -210,6 +215,12 @@ class Reading:
             restored([stored[column.name]], column.type, column.name, column.order) for column in plan.columns
         ]
         return pa.Table.from_arrays(arrays, schema=plan.schema)
+
+
+def _kept(stored: pa.Table, room: int) -> tuple[pa.Table, int]:
+    """A chunk's rows, in memory if there is room for them, and how much of it they take."""
+    size = stored.nbytes
+    return (stored, size) if size <= room else (spilled(stored), 0)
 
 
 def _given_out(parts: list[Part], limit: bytes | None) -> Iterator[list[Part]]:

@@ -20,7 +20,7 @@ from crdtcat.scan.execute import Execution
 from crdtcat.scan.feed import Feed
 from crdtcat.scan.key_conflicts import LostCell, lost_cells
 from crdtcat.scan.keyed_changes import KeyedChanges
-from crdtcat.scan.lost import lost_values
+from crdtcat.scan.lost import lost_value, lost_values
 from crdtcat.scan.plan import make_plan
 from crdtcat.verbs import travel
 from crdtcat.verbs.travel import At
@@ -125,13 +125,16 @@ class Reads(Handle):
         found = lost_cells(head, head.keyed, lambda chunk: execution.stored(chunk, head.settings.key))
         return [cell for cell in found if blind or not cell.blind]
 
-    def lost_values(self, conflict: Conflict, at: At | None = None) -> pa.Table:
+    def lost_values(self, conflict: Conflict | LostCell, at: At | None = None) -> pa.Table:
         """What the loser of a conflict about cells wrote, as a table of that column.
 
-        Its rows are those of `conflict.rows`, in order. Requests: a refresh, and a read of those chunks.
-        Raises `InvalidArgument` for a conflict that is not about cells.
+        Its rows are those of `conflict.rows`, in order; of a cell that `lost_cells` told, one row. Requests:
+        a refresh, and a read of those chunks. Raises `InvalidArgument` for a conflict that is not about
+        cells, `NotFound` if its version was expired.
         """
         head = travel.head_at(self._session, at)
+        if isinstance(conflict, LostCell):
+            return lost_value(head, conflict, self._session.store, self._footers)
         return lost_values(head, conflict, self._session.store, self._footers)
 
     def changes(self, since: At | None, until: At | None = None) -> Feed:
