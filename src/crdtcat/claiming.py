@@ -26,8 +26,8 @@ from crdtcat.cold_claims import begin, holds, newest
 from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide, read_decision
-from crdtcat.drive import answers, elapsed_clock, run
-from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreError, StoreUnavailable
+from crdtcat.drive import Unclear, answers, cause, elapsed_clock, put_all, reason
+from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreError
 from crdtcat.format.version import TO_CAS, TO_MERGE
 from crdtcat.log import Log
 from crdtcat.modes import ModeSwitched, knows_switch
@@ -38,7 +38,7 @@ from crdtcat.pauses import (
     pause_seconds,
     winners_pause_seconds,
 )
-from crdtcat.protocol import Got, Outcome, Publish, Put, PutIfAbsent, claim_name
+from crdtcat.protocol import Got, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
 from crdtcat.protocol.committer import Committer
 from crdtcat.reading import Note, asked_of, claimed_above
@@ -71,10 +71,7 @@ def commit_claim(
         StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible.
         ModeSwitched: the table is in merge mode by now; nothing was committed.
     """
-    if puts and run(Publish(tuple(puts)), session.store).outcome is not Outcome.DONE:
-        raise StoreUnavailable(
-            f"{session.folder}: the rows could not be stored; nothing is visible, try again"
-        )
+    put_all(puts, session.store, f"{session.folder}: the rows", "nothing is visible, try again")
     with session.writer.reserved(session.store) as slot:
         log = seen.log if seen is not None else session.state.log if notes else None
         parent, known_at = begin(session, log)
@@ -101,6 +98,7 @@ class Committing:
         self.rebases = 0
         self.created_at = self.known_at = -np.inf
         self.tried_at = -np.inf
+        self.unclear: Unclear = {}
         self.step: Claimer[Any] | None = None
 
     def run(self, change: LogChange, parent: Parent, known_at: float) -> tuple[VersionId, int, int]:
@@ -172,9 +170,9 @@ class Committing:
                 return step
             if step.outcome is ClaimOutcome.UNKNOWN:
                 raise CommitUnknown(
-                    f"{claim_name(session.folder, claim.number)}: the store gave no clear answer; the commit "
-                    f"may stand: {advice(change.key)}"
-                )
+                    f"{claim_name(session.folder, claim.number)}: the store gave no clear answer "
+                    f"({reason(self.unclear)}); the commit may stand: {advice(change.key)}"
+                ) from cause(self.unclear)
             self.slot.settle(used=False)
             if step.outcome is ClaimOutcome.CONFLICT:
                 assert claim.found is not None
@@ -217,7 +215,7 @@ class Committing:
 
     def _stepped(self, step: Committer[LogChange]) -> Committer[LogChange]:
         """Run a step until it waits for something, or is over."""
-        unclear: set[str] = set()
+        self.unclear = {}
         chain, folder = self.session.chain, self.session.folder
         if step.listing:
             self.known_at = elapsed_clock()
@@ -226,7 +224,7 @@ class Committing:
                 self.slot.in_doubt()
                 self.tried_at = elapsed_clock()
             with _unknown_if_created(step):
-                found = answers(self.session.store, wants, unclear)
+                found = answers(self.session.store, wants, self.unclear)
             if isinstance(found[0], Got) and found[0].data is not None:
                 chain.meet(claim_name(folder, step.claim.number), found[0].data)
             before, step = step, (step.aged() if self._is_old() else step).take(found)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import StoreError, StoreUnavailable
+from crdtcat.protocol.publish import Outcome, Publish
 from crdtcat.protocol.requests import (
     AgingStep,
     Answer,
@@ -32,20 +33,55 @@ StepT = TypeVar("StepT", bound=Step)
 AgingT = TypeVar("AgingT", bound=AgingStep)
 
 
-def run(step: StepT, store: Store, at_hand: Mapping[str, bytes] = MappingProxyType({})) -> StepT:
+Unclear = dict[str, StoreError]
+"""PUTs that may have worked, by name, with what the store said last."""
+
+
+def run(
+    step: StepT,
+    store: Store,
+    at_hand: Mapping[str, bytes] = MappingProxyType({}),
+    unclear: Unclear | None = None,
+) -> StepT:
     """Run a step to its end. Raises what the store raises, except that an unclear PUT is an answer.
 
-    `at_hand`: objects that were read or written before, and are not asked for again.
+    Args:
+        step: where to begin.
+        store: whom to ask.
+        at_hand: objects that were read or written before, and are not asked for again.
+        unclear: is told of unclear PUTs.
     """
-    unclear: set[str] = set()
+    unclear = {} if unclear is None else unclear
     while wants := step.wants:
         step = step.take(answers(store, wants, unclear, at_hand))
     return step
 
 
-def run_aging(step: AgingT, store: Store, is_old: Callable[[], bool]) -> AgingT:
+def put_all(puts: Sequence[Put], store: Store, what: str, then: str) -> None:
+    """Store objects, one after the other.
+
+    Raises:
+        StoreUnavailable: `what` could not be stored, and why; `then` says what that means. Its cause is what
+            the store raised.
+    """
+    unclear: Unclear = {}
+    if puts and run(Publish(tuple(puts)), store, unclear=unclear).outcome is not Outcome.DONE:
+        raise StoreUnavailable(f"{what} could not be stored ({reason(unclear)}); {then}") from cause(unclear)
+
+
+def cause(unclear: Unclear) -> StoreError | None:
+    """What the store said last."""
+    return next(reversed(unclear.values()), None)
+
+
+def reason(unclear: Unclear) -> str:
+    """The same in words."""
+    last = cause(unclear)
+    return "the store gave no clear answer" if last is None else str(last.args[0])
+
+
+def run_aging(step: AgingT, store: Store, is_old: Callable[[], bool], unclear: Unclear) -> AgingT:
     """Run a step to its end, as `run` does, and tell it when what it has seen is old."""
-    unclear: set[str] = set()
     while wants := step.wants:
         found = answers(store, wants, unclear)
         step = (step.aged() if is_old() else step).take(found)
@@ -55,10 +91,10 @@ def run_aging(step: AgingT, store: Store, is_old: Callable[[], bool]) -> AgingT:
 def answers(
     store: Store,
     wants: Sequence[Request],
-    unclear: set[str],
+    unclear: Unclear,
     at_hand: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Sequence[Answer]:
-    """Carry out requests; GETs go out together. `unclear` collects the names of PUTs that may have worked."""
+    """Carry out requests; GETs go out together. `unclear` collects PUTs that may have worked."""
     if all(isinstance(want, Get) for want in wants):
         names = [want.name for want in wants if isinstance(want, Get)]
         asked = [name for name in names if name not in at_hand]
@@ -67,7 +103,7 @@ def answers(
     return [_answer(store, want, unclear) for want in wants]
 
 
-def _answer(store: Store, want: Request, unclear: set[str]) -> Answer:
+def _answer(store: Store, want: Request, unclear: Unclear) -> Answer:
     match want:
         case ListPage(prefix, after):
             page = store.list_page(prefix, after)
@@ -87,16 +123,17 @@ def _answer(store: Store, want: Request, unclear: set[str]) -> Answer:
             return Deleted()
 
 
-def _clear(name: str, unclear: set[str], put: Callable[[], None]) -> bool:
+def _clear(name: str, unclear: Unclear, put: Callable[[], None]) -> bool:
     """Whether a PUT had a clear answer. Raises where it was refused, and so not stored."""
     try:
         put()
-    except StoreUnavailable:
-        unclear.add(name)
+    except StoreUnavailable as error:
+        unclear[name] = error
         return False
-    except StoreError:
+    except StoreError as error:
         if name not in unclear:
             raise
+        unclear[name] = error
         return False  # this try was refused; an earlier one may have been stored
     return True
 

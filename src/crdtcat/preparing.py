@@ -171,8 +171,8 @@ def _decide(store: Store, writer: int, claims: Mapping[str, int], young_seconds:
         committed = decide(store, writer, committed=True, claims=claims)
     except StoreUnavailable as error:
         raise CommitUnknown(
-            f"transaction {writer:016x}: the store gave no clear answer to its decision; it may stand: ask "
-            "catalog.transaction_status(transaction.id) before you repeat it"
+            f"transaction {writer:016x}: the store gave no clear answer to its decision ({error.args[0]}); "
+            "it may stand: ask catalog.transaction_status(transaction.id) before you repeat it"
         ) from error
     if not committed and elapsed_clock() - began > young_seconds:
         # Its own may have been there, copied and collected, and this one made by somebody who slept.

@@ -24,12 +24,11 @@ from crdtcat.chunks.types import cast_lossless, restored, to_storage
 from crdtcat.conflicts import Answer, Kind, Overlap
 from crdtcat.conflicts.resolve import Policy, answer_of, row_ids, settled, stands_as_it_is
 from crdtcat.conflicts.write_set import Numbering
-from crdtcat.drive import run
-from crdtcat.errors import InvalidArgument, StoreUnavailable
+from crdtcat.drive import put_all
+from crdtcat.errors import InvalidArgument
 from crdtcat.format.row_ids import RowIds
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, expand
-from crdtcat.protocol import Outcome, Publish
 from crdtcat.sides import Sides, cells, head_with
 from crdtcat.writing.bodies import CHUNK_KEYS, joined_bodies
 from crdtcat.writing.fit import conform, fit_some
@@ -140,8 +139,7 @@ def _with_cells(session: Session, change: LogChange, given: Sequence[Given]) -> 
         for name in table.column_names:
             values = _put(values, name, at, table.column(name))
     body, puts, made = stage_overlay(session, fit_some(values.schema, session.known), values, rows)
-    if puts and run(Publish(tuple(puts)), session.store).outcome is not Outcome.DONE:
-        raise StoreUnavailable(f"{session.folder}: the rows could not be stored; nothing was committed")
+    put_all(puts, session.store, f"{session.folder}: the rows", "nothing was committed")
     kept = {name: change.body[name] for name in ("o", "k", "m") if name in change.body}
     ops = replace(ops, rows=replace(ops.rows, overlays=made))
     return replace(change, body={**body, **kept, "x": ops.encode()})
@@ -160,8 +158,7 @@ def _with_rows(session: Session, change: LogChange, tables: Sequence[pa.Table]) 
         parts.append(stager.finish())
         if ops.is_overwrite and ops.scope is not None and not ops.scope >= set(stager.staged.partitions):
             raise InvalidArgument("on_conflict: rows of other partitions than those that are overwritten")
-        if stager.puts and run(Publish(tuple(stager.puts)), session.store).outcome is not Outcome.DONE:
-            raise StoreUnavailable(f"{session.folder}: the rows could not be stored; nothing was committed")
+        put_all(stager.puts, session.store, f"{session.folder}: the rows", "nothing was committed")
     others = {name: value for name, value in change.body.items() if name not in CHUNK_KEYS}
     return replace(change, body={**joined_bodies(parts), **others})
 

@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crdtcat.clock import VersionId
-from crdtcat.drive import run
-from crdtcat.errors import InvalidArgument, StoreUnavailable
+from crdtcat.drive import put_all
+from crdtcat.errors import InvalidArgument
 from crdtcat.format.version import decode_version, encode_version
 from crdtcat.head import Head, Version
 from crdtcat.locks import ForkSafeLock
 from crdtcat.log import Log, State, join
 from crdtcat.log.build import LogBuilder
-from crdtcat.protocol import Outcome, Publish, Put, Reader
+from crdtcat.protocol import Put, Reader
 from crdtcat.reading import Asked, Read
 from crdtcat.session import Session
 from crdtcat.writing.fit import Known
@@ -120,8 +120,7 @@ class StagedSession(Session):
         """Stage one version. Segments are stored, one PUT each. Raises `StoreUnavailable`."""
         if writer is not None:
             raise InvalidArgument("upkeep is not a part of transactions")
-        if puts and run(Publish(tuple(puts)), self.store).outcome is not Outcome.DONE:
-            raise StoreUnavailable(f"{self.folder}: the rows could not be stored; nothing was staged")
+        put_all(puts, self.store, f"{self.folder}: the rows", "nothing was staged")
         whole = version_body(operation, body, metadata, key)
         clock = {} if seen is None else seen_clock(seen)
         with self._staging():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.errors import CommitUnknown, StoreUnavailable
+from crdtcat.errors import CommitUnknown, CrdtcatError, StoreUnavailable
 from crdtcat.store import open_store
 from crdtcat.testing.faulty import Call, Fault, FaultyStore, Plan
+from tests.cas.scenes import meanwhile
 from tests.faults.operations import NEW, OLD, OPTIONS, arrange, fresh_url, read, rows
 
 TURNS: Final[tuple[Fault | None, ...]] = (None, "error", None, "lost_answer")
@@ -106,3 +109,55 @@ def test_unclear_bundle_put_loses_nothing(fault: Fault) -> None:
     table.checkpoint()
     table.collect()
     assert read(store.inner) == OLD
+
+
+def _in_transaction(catalog: Catalog) -> object:
+    with catalog.transaction() as changes:
+        return changes.append("t", rows(NEW))
+
+
+WRITES: Final[Mapping[str, Callable[[Catalog], object]]] = {
+    "append": lambda catalog: catalog.table("t").append(rows(NEW)),
+    "overwrite": lambda catalog: catalog.table("t").overwrite(rows(NEW)),
+    "update": lambda catalog: catalog.table("t").update("n = 1", {"word": "other"}),
+    "write": lambda catalog: catalog.table("t").write(rows(NEW | OLD)),
+    "transaction": _in_transaction,
+    "checkpoint": lambda catalog: catalog.table("t").checkpoint(),
+    "compact": lambda catalog: catalog.table("t").compact(),
+}
+
+
+@pytest.mark.parametrize("verb", WRITES)
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+def test_what_the_store_said_is_told(verb: str, mode: str) -> None:
+    """In the text and as the cause: "could not be stored" alone helps nobody to find out why."""
+    for suffix in (".parquet", ".v", ".c", ".b", "decision"):
+        store = FaultyStore(open_store(fresh_url()))
+        arrange(store.inner, {"mode": mode})
+        catalog = Catalog(store, **{**OPTIONS, "inline_bytes": 0})
+        store.plan = _down("error", suffix)
+        try:
+            WRITES[verb](catalog)
+        except CrdtcatError as error:
+            assert isinstance(error, CommitUnknown | StoreUnavailable)  # noqa: PT017
+            assert "injected error" in str(error)  # noqa: PT017
+            assert "[E501]" not in str(error).removeprefix("[E501]")  # noqa: PT017
+            told = isinstance(error.__cause__, StoreUnavailable)
+            assert told or str(error).startswith("[E501] injected")  # noqa: PT017
+
+
+def test_values_that_a_resolver_answers_with_and_that_cannot_be_stored() -> None:
+    store = FaultyStore(open_store(fresh_url()))
+    arrange(store.inner, {"mode": "cas"})
+
+    def answer(_: Any) -> pa.Table:
+        store.plan = _down("error", ".parquet")
+        return pa.table({"word": ["both"]})
+
+    options = {**OPTIONS, "inline_bytes": 0, "on_conflict": {"update-update": answer}}
+    table = Catalog(store, **options).table("t")
+    theirs = Catalog(store.inner, **OPTIONS).table("t")
+    meanwhile(table, lambda: theirs.update("n = 1", {"word": "theirs"}))
+    with pytest.raises(StoreUnavailable, match="injected error") as caught:
+        table.update("n = 1", {"word": "mine"})
+    assert isinstance(caught.value.__cause__, StoreUnavailable)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from crdtcat.cold_claims import to_be_followed
-from crdtcat.drive import run
+from crdtcat.drive import Unclear, cause, reason, run
 from crdtcat.errors import StoreUnavailable
 from crdtcat.format.frame import digest
 from crdtcat.log import Log, State, Summary, encode_bundle
@@ -113,22 +113,24 @@ def publish_bundle(session: Session, log: Log) -> CheckpointResult:
         StoreUnavailable: nothing was published, or nobody knows; either way nothing is lost.
     """
     made = made_bundle(session.folder, log, ())
-    return published(made, run(Publish(made.puts), session.store))
+    unclear: Unclear = {}
+    return published(made, run(Publish(made.puts), session.store, unclear=unclear), unclear)
 
 
-def result_of(step: Bundler[P]) -> CheckpointResult:
+def result_of(step: Bundler[P], unclear: Unclear | None = None) -> CheckpointResult:
     """What a bundler that is done has done. Raises as `publish_bundle` does."""
     if step.bundle is None or step.publish is None:
         return CheckpointResult()
-    return published(step.bundle, step.publish)
+    return published(step.bundle, step.publish, unclear or {})
 
 
-def published(made: Made, publish: Publish) -> CheckpointResult:
+def published(made: Made, publish: Publish, unclear: Unclear) -> CheckpointResult:
     """What became of a bundle. Raises as `publish_bundle` does."""
     if publish.outcome is not Outcome.DONE:
         raise StoreUnavailable(
-            f"{made.name}: the bundle could not be stored; nothing is lost, try again later"
-        )
+            f"{made.name}: the bundle could not be stored ({reason(unclear)}); nothing is lost, try again "
+            "later"
+        ) from cause(unclear)
     return CheckpointResult(
         versions=made.versions,
         newly_covered=made.newly_covered,

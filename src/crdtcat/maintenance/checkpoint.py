@@ -11,7 +11,7 @@ import numpy as np
 
 from crdtcat.closing import require_settled
 from crdtcat.cold_claims import to_be_followed, write_hint
-from crdtcat.drive import run
+from crdtcat.drive import Unclear, run
 from crdtcat.format.sections import Array
 from crdtcat.log import Log, State, Summary, select
 from crdtcat.log.files import ids_of
@@ -69,7 +69,9 @@ def bundle_files(session: Session, names: Sequence[str]) -> CheckpointResult:
 
     Files that are gone were collected, so a bundle covers them. Raises `StoreUnavailable`.
     """
-    return result_of(run(Bundler.begin(FilesPlan(session.folder, tuple(names))), session.store))
+    unclear: Unclear = {}
+    step = Bundler.begin(FilesPlan(session.folder, tuple(names)))
+    return result_of(run(step, session.store, unclear=unclear), unclear)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ def checkpoint(session: Session, made: Sequence[str] = ()) -> CheckpointResult:
     require_settled(session)
     listed = tuple(item.name for item in reader.listing)
     plan = CheckpointPlan(reader.state, listed, session.start, tuple(made))
-    result = result_of(run(Bundler.begin(plan), session.store))
+    unclear: Unclear = {}
+    result = result_of(run(Bundler.begin(plan), session.store, unclear=unclear), unclear)
     if result.versions:
         write_hint(session, to_be_followed(reader.state.log))
     return replace(result, seconds=time.monotonic() - began)

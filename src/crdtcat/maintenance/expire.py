@@ -29,7 +29,7 @@ import numpy as np
 from crdtcat.arguments import require_flag
 from crdtcat.clock import hlc
 from crdtcat.closing import close
-from crdtcat.drive import run, store_now_ms
+from crdtcat.drive import put_all, store_now_ms
 from crdtcat.errors import CapabilityMissing, Expired, InvalidArgument, StoreUnavailable
 from crdtcat.head import Head
 from crdtcat.horizons import proposals, propose, withdraw
@@ -45,8 +45,6 @@ from crdtcat.maintenance.holds import claimed_until, holds
 from crdtcat.maintenance.summaries import summaries_of
 from crdtcat.protocol import (
     Object,
-    Outcome,
-    Publish,
     Put,
     base_name,
     base_number,
@@ -273,6 +271,4 @@ def _made(session: Session, plan: _Plan, bundles: Iterable[str]) -> _Made:
 
 
 def _store_rows(session: Session, made: _Made) -> None:
-    if made.puts and run(Publish(made.puts), session.store).outcome is not Outcome.DONE:
-        name = made.result.name
-        raise StoreUnavailable(f"{name}: its rows could not be stored; nothing was folded, try again")
+    put_all(made.puts, session.store, f"{made.result.name}: its rows", "nothing was folded, try again")

@@ -23,7 +23,7 @@ from typing import Final
 
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import write_hint
-from crdtcat.drive import elapsed_clock, run_aging, store_now_ms
+from crdtcat.drive import Unclear, elapsed_clock, run_aging, store_now_ms
 from crdtcat.errors import NotFound
 from crdtcat.log import Summary
 from crdtcat.log.files import ids_of
@@ -93,8 +93,9 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
         return CheckpointResult(seconds=time.monotonic() - began)
     plan = block_plan(session.folder, [item.name for item in listed], block, summaries)
     young = session.options.grace_seconds / 2
-    step = run_aging(Bundler.begin(plan), session.store, lambda: elapsed_clock() - listed_at > young)
-    result = result_of(step)
+    unclear: Unclear = {}
+    step = run_aging(Bundler.begin(plan), session.store, lambda: elapsed_clock() - listed_at > young, unclear)
+    result = result_of(step, unclear)
     if step.bundle is not None:
         write_hint(session, step.bundle.newest)
     return replace(result, seconds=time.monotonic() - began)

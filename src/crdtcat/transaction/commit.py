@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from crdtcat.clock import VersionId
 from crdtcat.closing import is_passed_by
-from crdtcat.drive import run
-from crdtcat.errors import CommitContended, StoreUnavailable
+from crdtcat.drive import put_all
+from crdtcat.errors import CommitContended
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
 from crdtcat.head import Version
-from crdtcat.protocol import Outcome, Publish, Put, mark_name
+from crdtcat.protocol import Put, mark_name
 from crdtcat.protocol.names import transaction_name
 from crdtcat.staged import StagedSession
 from crdtcat.switching import listed_lately, settle_switch
@@ -40,10 +40,8 @@ def commit_merged(sessions: Sequence[StagedSession]) -> list[tuple[Version, ...]
         _require_merge_mode(session)
     parts, id, data = _stamped(sessions)
     marks = [Put(mark_name(session.folder), b"") for session in sessions if not session.base.marked]
-    if marks and run(Publish(tuple(marks)), store).outcome is not Outcome.DONE:
-        raise StoreUnavailable(
-            f"{marks[0].name} and others could not be stored; nothing is visible, try again"
-        )
+    if marks:
+        put_all(marks, store, f"{marks[0].name} and others", "nothing is visible, try again")
     if marks:  # an expiry that found no mark yet may have gone beyond the first stamps
         parts, id, data = _stamped(sessions)
     for session in sessions:

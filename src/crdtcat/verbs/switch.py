@@ -13,13 +13,12 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 
-from crdtcat.drive import run
-from crdtcat.errors import InvalidArgument, StoreUnavailable
+from crdtcat.drive import put_all
+from crdtcat.errors import InvalidArgument
 from crdtcat.head import Version
 from crdtcat.incarnations import succeed
 from crdtcat.log.modes import switch_of
 from crdtcat.modes import ModeSwitched, announcement
-from crdtcat.protocol import Outcome, Publish
 from crdtcat.session import Session
 from crdtcat.switching import claim_switch
 from crdtcat.verbs.settings import MODES, require_exclusion
@@ -57,8 +56,8 @@ def switch_mode(session: Session, mode: str) -> Version | None:
 def _to_cas(session: Session) -> Version | None:
     """Announce, wait, and claim all that is there; `None` if somebody else has done it."""
     number = int(session.state.log.number.max(initial=0)) + 1
-    if run(Publish((announcement(session.folder, number),)), session.store).outcome is not Outcome.DONE:
-        raise StoreUnavailable(f"{session.folder}: the switch could not be announced; nothing was changed")
+    announced = f"{session.folder}: the announcement of the switch"
+    put_all([announcement(session.folder, number)], session.store, announced, "nothing was changed")
     time.sleep(session.options.max_commit_delay_seconds)
     session.refresh()
     if int(session.state.log.number.max(initial=0)) >= number:

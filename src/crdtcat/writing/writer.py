@@ -15,14 +15,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from crdtcat.clock import HybridClock, VersionId
-from crdtcat.drive import run
+from crdtcat.drive import Unclear, cause, put_all, reason, run
 from crdtcat.errors import (
     AccessDenied,
     CapabilityMissing,
     ClockSkew,
     CommitUnknown,
     RequestRefused,
-    StoreUnavailable,
 )
 from crdtcat.format.version import encode_version
 from crdtcat.locks import ForkSafeLock
@@ -89,10 +88,7 @@ class Writer:
                 self._renew()
             id, data = self._stamped(body)
             if puts:
-                if run(Publish(tuple(puts)), store).outcome is not Outcome.DONE:
-                    raise StoreUnavailable(
-                        f"{self.folder}: the rows could not be stored; nothing is visible, try again"
-                    )
+                put_all(puts, store, f"{self.folder}: the rows", "nothing is visible, try again")
                 id, data = self._stamped(body)  # storing rows may take long, and no id is older than need be
             name = version_name(self.folder, id)
             # In doubt until the outcome is known, whatever interrupts us: no number is ever used twice.
@@ -132,8 +128,9 @@ def check_clock(store: Store, max_skew_ms: float) -> None:
 
 def publish_version(put: Put, key: str | None, store: Store) -> None:
     """Store a version. Raises `CommitUnknown` for whatever is not a clear answer."""
+    unclear: Unclear = {}
     try:
-        if run(Publish((put,)), store).outcome is Outcome.DONE:
+        if run(Publish((put,)), store, unclear=unclear).outcome is Outcome.DONE:
             return
     except (AccessDenied, CapabilityMissing, RequestRefused):  # and so not stored
         raise
@@ -141,7 +138,9 @@ def publish_version(put: Put, key: str | None, store: Store) -> None:
         raise CommitUnknown(
             f"{put.name}: storing it failed ({error}); it may be there: {advice(key)}"
         ) from error
-    raise CommitUnknown(f"{put.name}: the store gave no clear answer; the commit may stand: {advice(key)}")
+    raise CommitUnknown(
+        f"{put.name}: the store gave no clear answer ({reason(unclear)}); the commit may stand: {advice(key)}"
+    ) from cause(unclear)
 
 
 def advice(key: str | None) -> str:
