@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from crdtcat.chunks.types import combinable
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head
+from crdtcat.head.columns import Column
 from crdtcat.scan.frames import as_pandas, as_polars
 from crdtcat.scan.shown import as_shown
 
@@ -26,12 +27,14 @@ class Feed(ABC):
     first, then updated ones, then inserted ones, each in row order.
     """
 
-    def __init__(self, old: Head, new: Head) -> None:
-        if CHANGE in new.schema.names:
+    def __init__(self, old: Head, new: Head, columns: Sequence[Column] | None = None) -> None:
+        self.columns = new.columns.all if columns is None else tuple(columns)
+        if CHANGE in [column.name for column in self.columns]:
             raise InvalidArgument(f"the feed has a column {CHANGE!r}: rename the table's column of that name")
         self.old, self.new = old.snapshot, new.snapshot
         self._head = new
-        self.schema = pa.schema([pa.field(CHANGE, pa.string(), nullable=False), *new.schema])
+        self._shown = pa.schema([pa.field(item.name, item.type, item.nullable) for item in self.columns])
+        self.schema = pa.schema([pa.field(CHANGE, pa.string(), nullable=False), *self._shown])
 
     @property
     @abstractmethod
@@ -58,7 +61,7 @@ class Feed(ABC):
 
     def shown(self, rows: pa.Table, marks: pa.Array) -> pa.Table:
         """Rows, held as storage arrays, as the feed shows them."""
-        shown = as_shown(self._head.columns.all, rows, self._head.schema)
+        shown = as_shown(self.columns, rows, self._shown)
         return pa.Table.from_arrays([pa.chunked_array([marks]), *shown.columns], schema=self.schema)
 
     def to_table(self) -> pa.Table:

@@ -6,7 +6,7 @@ said of it is merged. So both sides are read, and memory is both of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.types import storage_type, to_storage
 from crdtcat.difference import EditScript, NewChunk, OldChunk, difference
 from crdtcat.head import Head
+from crdtcat.head.columns import Column
 from crdtcat.intervals.runs import expand
 from crdtcat.scan.feed import Feed
 from crdtcat.scan.shown import retyped
@@ -28,10 +29,17 @@ class KeyedChanges(Feed):
         old: the earlier.
         new: the later.
         read: all rows of a head, as users see them.
+        shown: the columns rows are compared and shown in, key and all; the later head's by default.
     """
 
-    def __init__(self, old: Head, new: Head, read: Callable[[Head], pa.Table]) -> None:
-        super().__init__(old, new)
+    def __init__(
+        self,
+        old: Head,
+        new: Head,
+        read: Callable[[Head], pa.Table],
+        shown: Sequence[Column] | None = None,
+    ) -> None:
+        super().__init__(old, new, shown)
         self._heads, self._read = (old, new), read
 
     @cached_property
@@ -47,18 +55,18 @@ class KeyedChanges(Feed):
         return before, after, difference(there, before.schema, after, fresh, key=key)
 
     def _typed(self, head: Head) -> pa.Table:
-        """All rows, as storage arrays of the later snapshot's columns; columns it lacks are null."""
+        """All rows, as storage arrays of the feed's columns; columns it lacks are null."""
         rows = self._read(head) if head.columns.all else None
         count = 0 if rows is None else rows.num_rows
         arrays = []
-        for column in self._head.columns.all:
+        for column in self.columns:
             held = next((one for one in head.columns.all if one.instances & column.instances), None)
             if held is None or rows is None:
                 arrays.append(pa.chunked_array([pa.nulls(count, storage_type(column.type))]))
             else:
                 stored = pa.chunked_array([to_storage(rows.column(held.name), held.name)])
                 arrays.append(retyped(stored, held, column.type))
-        return pa.Table.from_arrays(arrays, names=[column.name for column in self._head.columns.all])
+        return pa.Table.from_arrays(arrays, names=[column.name for column in self.columns])
 
     @property
     def deleted(self) -> int:

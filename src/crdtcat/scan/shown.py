@@ -56,6 +56,24 @@ def retyped(held: pa.ChunkedArray, column: Column, wanted: pa.DataType) -> pa.Ch
     return pa.chunked_array(arrays, storage_type(wanted))
 
 
+def matching(there: Sequence[Column], wanted: Sequence[Column]) -> list[Column | None]:
+    """For each column of some head, the column of another that it is, by whatever name."""
+    return [next((held for held in there if held.instances & column.instances), None) for column in wanted]
+
+
+def brought(rows: pa.Table, held: Sequence[Column | None], wanted: Sequence[Column]) -> pa.Table:
+    """Columns of one head, held as storage arrays, as those of another; null where there is none.
+
+    `held` are the columns as `matching` finds them; the rows are of those of them that are there."""
+    arrays = [
+        pa.nulls(rows.num_rows, storage_type(column.type))
+        if there is None
+        else retyped(rows.column(there.name), there, column.type)
+        for there, column in zip(held, wanted, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, names=[column.name for column in wanted])
+
+
 def as_shown(columns: Sequence[Column], stored: pa.Table, schema: pa.Schema) -> pa.Table:
     """Columns held as storage arrays, under their names, as users see them."""
     arrays = []

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from crdtcat.cached import cached_property
 from crdtcat.chunks.read import FooterCache
-from crdtcat.chunks.types import storage_type
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.head.columns import Column
@@ -24,7 +23,7 @@ from crdtcat.log.log import Log
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.plan import make_plan
-from crdtcat.scan.shown import retyped
+from crdtcat.scan.shown import brought, matching
 from crdtcat.store import Store
 
 
@@ -42,7 +41,7 @@ class Side:
     def __init__(self, head: Head, log: Log, store: Store, shown: Sequence[Column], *, verify: bool) -> None:
         self.head = head
         self._number = _numbers(head.log, log)
-        self._columns = _matching(head, shown)
+        self._columns = matching(head.columns.all, shown)
         plan = make_plan(head, None, None)
         self._changed = ChangedEntries(plan, ChunkReader(plan, store, FooterCache(), verify=verify))
         self._wanted = shown
@@ -113,22 +112,10 @@ class Side:
     def _taken(self, entry: int, offsets: Integers) -> pa.Table:
         """Rows of one entry, as storage arrays of the columns of the feed."""
         there = [column for column in self._columns if column is not None]
-        rows = self._changed.read(entry, there).take(pa.array(offsets))
-        arrays = [
-            pa.nulls(len(offsets), storage_type(wanted.type))
-            if column is None
-            else retyped(rows.column(column.name), column, wanted.type)
-            for column, wanted in zip(self._columns, self._wanted, strict=True)
-        ]
-        return pa.Table.from_arrays(arrays, names=[column.name for column in self._wanted])
-
-
-def _matching(head: Head, shown: Sequence[Column]) -> list[Column | None]:
-    """For each column of some head, the column of another that it was, by whatever name."""
-    return [
-        next((held for held in head.columns.all if held.instances & column.instances), None)
-        for column in shown
-    ]
+        rows = self._changed.read(entry, there)
+        if not there:  # nothing to gather, and none of the rows may get lost
+            rows = pa.table({"": pa.nulls(int(self.head.log.rows[entry]))})
+        return brought(rows.take(pa.array(offsets)), self._columns, self._wanted)
 
 
 def _numbers(part: Log, whole: Log) -> Array:

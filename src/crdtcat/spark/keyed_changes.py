@@ -16,13 +16,13 @@ from datetime import UTC
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import types as st
 
 from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.kinds import GONE, ROWS
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
+from crdtcat.head.columns import Column
 from crdtcat.head.keyed import KeyedRows
 from crdtcat.scan.feed import CHANGE
 from crdtcat.scan.key_ranges import KeyRanges, groups_of
@@ -30,7 +30,7 @@ from crdtcat.scan.keyed_changes import KeyedChanges
 from crdtcat.scan.merge_execute import MergedExecution
 from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.plan import Plan
-from crdtcat.spark.change_columns import CHANGE_FIELDS
+from crdtcat.spark.change_columns import CHANGE_FIELDS, change_schema
 from crdtcat.spark.pinned import Pinned, pinned_head
 from crdtcat.spark.reading import deal, gathered
 from crdtcat.spark.types import arrow_schema, spark_schema
@@ -62,14 +62,16 @@ class KeyedFeed:
 
     Attributes:
         before, after: the snapshots.
-        columns: names to show; all if `None`.
+        query: all columns of the query, in which the snapshots are compared.
+        shown: those of them that are shown.
         parts: where something may have changed.
         last: the last of the new versions, by its number.
     """
 
     before: Pinned
     after: Pinned
-    columns: tuple[str, ...] | None
+    query: tuple[Column, ...]
+    shown: pa.Schema
     parts: tuple[Part, ...]
     last: int
 
@@ -79,9 +81,8 @@ class KeyedFeed:
 
     def batches(self, share: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The changed rows of some parts. Raises `Corrupt`."""
-        shown = self.after.plan(self.columns, None, None)[0].schema
-        labelled = st.StructType([*spark_schema(shown).fields, *CHANGE_FIELDS])
-        return gathered(self._tables(share, shown.names), arrow_schema(labelled))
+        labelled = change_schema(spark_schema(self.shown))
+        return gathered(self._tables(share, self.shown.names), arrow_schema(labelled))
 
     def _tables(self, share: Sequence[int], names: Sequence[str]) -> Iterator[pa.Table]:
         old, new = self.before.head(), self.after.head()
@@ -91,7 +92,7 @@ class KeyedFeed:
             def read(head: Head, part: Part = part) -> pa.Table:
                 return _rows(self.before, part.before) if head is old else _rows(self.after, part.after)
 
-            found = KeyedChanges(old, new, read).to_table()
+            found = KeyedChanges(old, new, read, self.query).to_table()
             if found.num_rows:
                 yield self._labelled(found, part, names)
 
@@ -126,20 +127,23 @@ class KeyedFeed:
 
 
 def keyed_changes(
-    catalog: Catalog, before: Head, after: Head, *, branch: str, columns: tuple[str, ...] | None
+    catalog: Catalog,
+    before: Head,
+    after: Head,
+    *,
+    branch: str,
+    query: tuple[Column, ...],
+    shown: pa.Schema,
 ) -> KeyedFeed:
-    """The net changes from one snapshot to a later one, of a keyed table. No request.
-
-    Raises `InvalidArgument` for columns that are not there."""
+    """The net changes from one snapshot to a later one, of a keyed table. No request."""
     sides = [head.keyed for head in (before, after)]
     fresh = before.log.find(after.log.ids) < 0
     parts: tuple[Part, ...] = ()
     if after.keyed is not None and fresh.any():
         parts = tuple(_parts(before, after, sides[0], after.keyed, fresh))
     pinned = [pinned_head(catalog, head, branch) for head in (before, after)]
-    pinned[1].plan(columns, None, None)  # says what is wrong with them, here
     last = int(np.flatnonzero(fresh)[-1]) if fresh.any() else 0
-    return KeyedFeed(pinned[0], pinned[1], columns, parts, last)
+    return KeyedFeed(pinned[0], pinned[1], query, shown, parts, last)
 
 
 def _parts(before: Head, after: Head, old: KeyedRows | None, new: KeyedRows, fresh: Array) -> Iterator[Part]:

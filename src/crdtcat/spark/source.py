@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import CrdtcatError, InvalidArgument
 from crdtcat.spark.change_columns import change_schema
 from crdtcat.spark.options import SourceOptions, parse_options
 from crdtcat.spark.pinned import Pinned, pin
@@ -38,6 +38,7 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
     """Tables of a catalog as DataFrames. See docs/spark.md for its options."""
 
     _pinned: Pinned | None = None
+    _start: Pinned | CrdtcatError | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -45,22 +46,36 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
         return "crdtcat"
 
     def schema(self) -> StructType:
-        """The columns of the snapshot, which is pinned here. Costs a head; Spark asks once per `load()`."""
+        """The columns of the snapshot, which is pinned here. Costs a head; Spark asks once per `load()`.
+
+        Of changes, the start too: a stream finds its own, and does not mind if there is none any more."""
         options = parse_options(self.options)
         catalog = options.open(upkeep=False)
-        self._pinned = pin(catalog, catalog.table(options.table, options.branch), options.at)
+        table = catalog.table(options.table, options.branch)
+        if options.changes and options.start != "earliest":
+            try:
+                self._start = pin(catalog, table, None if options.start == "latest" else options.start)
+            except CrdtcatError as error:
+                self._start = error
+        self._pinned = pin(catalog, table, options.at)  # last: it holds what the start does
         schema = Selection(self._pinned, options.columns, options.filter).schema()
         return change_schema(schema) if options.changes else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 (it is ours)
-        """Reads what `schema` pinned. No request, unless changes are read: then that of their start."""
+        """Reads what `schema` pinned. No request."""
         options = parse_options(self.options)
+        pinned = self._own()
+        if isinstance(self._start, CrdtcatError):
+            raise self._start
+        if options.changes:
+            return ChangeReader(options, self._start, pinned)
+        selection = Selection(pinned, options.columns, options.filter)
+        return SnapshotReader(selection, options.partition_bytes)
+
+    def _own(self) -> Pinned:
         if self._pinned is None:
             raise InvalidArgument("the table has its own schema: leave out .schema(), name columns by option")
-        if options.changes:
-            return ChangeReader(options, self._pinned)
-        selection = Selection(self._pinned, options.columns, options.filter)
-        return SnapshotReader(selection, options.partition_bytes)
+        return self._pinned
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Appends rows, or replaces all. Costs a head."""
@@ -68,10 +83,10 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
         mode = "overwrite" if overwrite else "append"
         return PlannedWriter(_planned(options, schema, mode))
 
-    def streamReader(self, schema: StructType) -> ChangeStream:  # noqa: N802 (Spark's name)
+    def streamReader(self, schema: StructType) -> ChangeStream:  # noqa: ARG002, N802 (it is ours; Spark's name)
         """The table's changes as a stream."""
         options = parse_options(self.options)
-        return ChangeStream(options, schema)
+        return ChangeStream(options, self._own())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802 (Spark's name)
         """Appends each batch exactly once."""
