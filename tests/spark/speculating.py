@@ -34,7 +34,7 @@ class _Slow(PlannedWriter):
         message = super().write(iterator)
         task = TaskContext.get()
         if task.partitionId() == 0:
-            mark = Path(self.folder) / f"{self._plan.query}-{task.attemptNumber()}"
+            mark = Path(self.folder) / f"{self._plan.name[-1]}-{task.attemptNumber()}"
             mark.write_text(os.environ.get("SPARK_LOCAL_IP", "") or str(os.getppid()))
             deadline = time.monotonic() + PATIENCE_SECONDS
             while task.attemptNumber() == 0 and time.monotonic() < deadline:

@@ -71,8 +71,9 @@ def test_a_repeated_query_counts_once(spark: Any, tmp_path: Path) -> None:
     lake = Catalog(tmp_path / "lake")
     df = spark.range(0, 100, 1, 4)
     for commit in ("job", "task"):
-        for _ in range(2):
-            save(df, lake, commit, commit=commit, query="nightly-2026-11-16")
+        for stands in (True, False):
+            versions = save(df, lake, commit, commit=commit, query="nightly-2026-11-16")
+            assert {version.stands for version in versions} == {stands}
         assert values(lake.read(commit)) == values(df)
     assert len(lake.table("job").head().void) == 1
     assert len(lake.table("task").head().void) == 4

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from crdtcat import Catalog
 from crdtcat.clock import HybridClock
 from crdtcat.clock.hlc import wall_ms
+from crdtcat.errors import InvalidArgument
 from crdtcat.spark import foreach_batch
 from tests.spark.rows import LosingSource
 
@@ -84,13 +85,19 @@ def test_a_query_that_is_stopped_again_and_again_counts_every_row_once(
 
 
 def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> None:
+    """Appended in two parts and upserted, committed by tasks and by jobs; one batch is saved and fails."""
     for number in range(3):
         feed(tmp_path / "in", number)
-    save_batch = foreach_batch(tmp_path, "t", commit="task")
+    halves = [foreach_batch(tmp_path, "t", commit="task", part=f"{half}") for half in range(2)]
+    upsert = foreach_batch(tmp_path, "k", key=["id"])
     failed: list[int] = []
 
     def batch_and_fail(df: Any, batch: int) -> None:
-        save_batch(df, batch)
+        for half, save_batch in enumerate(halves):
+            save_batch(df.where(f"id % 2 = {half}"), batch)
+        upsert(df.selectExpr("id % 7 as id", "id as n").orderBy("n").coalesce(1), batch)
+        with pytest.raises(InvalidArgument, match=f"batch {batch} was saved to 'k' already.*part="):
+            upsert(df, batch)
         if batch == 1 and not failed:
             failed.append(batch)
             raise RuntimeError("stopped after it was saved")
@@ -100,10 +107,14 @@ def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> No
             finish(files(spark, tmp_path / "in").writeStream.foreachBatch(batch_and_fail), tmp_path / "check")
         except PySparkException as error:
             assert "stopped after" in str(error)  # noqa: PT017
-    table = Catalog(tmp_path).table("t")
+    lake = Catalog(tmp_path)
     assert failed == [1]
-    assert sorted(table.read().column("id").to_pylist()) == list(range(30))
-    assert len(table.head().void) == 1
+    assert sorted(lake.read("t").column("id").to_pylist()) == list(range(30))
+    assert sorted(lake.read("k").column("id").to_pylist()) == list(range(7))
+    assert [(lake.table(name).head().version, len(lake.table(name).head().void)) for name in "tk"] == [
+        (6, 2),
+        (3, 1),
+    ]
 
 
 class Gathered:
@@ -126,6 +137,7 @@ class Gathered:
 
 
 def test_the_source_shows_every_change_once(spark: Any, tmp_path: Path) -> None:
+    began = wall_ms()
     lake = Catalog(tmp_path / "lake", upkeep=False)
     table = lake.create_table("t", pa.schema([("id", pa.int64())]))
     stream = Gathered(
@@ -139,8 +151,8 @@ def test_the_source_shows_every_change_once(spark: Any, tmp_path: Path) -> None:
     assert {row._change_type for row in stream.rows} == {"insert"}
     assert [row._version for row in stream.rows] == [str(version.id) for version in table.history()]
 
-    late = Catalog(lake.url, upkeep=False).table("t")  # a writer whose clock is a minute behind
-    late._session.writer._clock = HybridClock(lambda: wall_ms() - 60_000)
+    late = Catalog(lake.url, upkeep=False).table("t")  # a writer whose clock is a minute behind, or more
+    late._session.writer._clock = HybridClock(lambda: began - 60_000)
     late.append([{"id": 100}])
     assert table.history()[0].rows == 1
     assert table.read().column("id").to_pylist()[0] == 100  # it sorts before everything that was read

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,10 +18,14 @@ from pyspark import TaskContext
 from crdtcat import Catalog, Version
 from crdtcat.errors import InvalidArgument
 from crdtcat.incarnations import MAIN
+from crdtcat.spark import keys
 from crdtcat.spark.options import TASK_SEGMENT_BYTES
-from crdtcat.spark.sink import QUERY_PROPERTY, batch_key
+from crdtcat.spark.sink import QUERY_PROPERTY
 from crdtcat.spark.writing import Report, plan_write
+from crdtcat.table import Table
 
+RUN_PROPERTY: Final = "spark.jobGroup.id"  # of a streaming query: its run, which a restart is another one of
+RUNS_KEPT: Final = 100
 MODES: Final = ("append", "overwrite", "errorifexists", "ignore")
 
 
@@ -35,7 +40,7 @@ def save(
     partition_by: Sequence[str] = (),
     key: Sequence[str] = (),
     evolve: bool = False,
-    query: str | None = None,
+    query: str | keys.WriteName | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[Version, ...]:
     """Write a DataFrame to a table, and tell what was committed.
@@ -51,12 +56,14 @@ def save(
         key: the key of a table made here. In a table with a key rows replace those with theirs, column by
             column (an upsert); rows of one key are brought to one task, where the last counts.
         evolve: whether columns that the table does not have are added.
-        query: a name for this write; repeated under the same name it counts once.
+        query: a name for this write; repeated under the same name it counts once, whatever rows it has.
         metadata: attached to every version.
 
     Returns:
         The versions, in partition order: one for `job`, one for each task with rows for `task`; none if there
-        was nothing to append, or with `ignore` and a table that was there.
+        was nothing to append, or with `ignore` and a table that was there. Where a write may have come
+        before, with `query` or `task`, the log is refreshed once more: a version that does not count, since
+        an earlier one with its idempotency key does, has `stands` false.
 
     Raises:
         UserError, AlreadyExists: before any task starts.
@@ -80,7 +87,7 @@ def save(
         partition_by=partition_by,
         key=key,
         evolve=evolve,
-        query=query,
+        name=keys.saved(query) if isinstance(query, str) else query,
         metadata=metadata,
     )
 
@@ -96,25 +103,71 @@ def save(
         plain = plain.repartition(*[f"c{names.index(name)}" for name in plan.staging.key])
     rows = plain.mapInArrow(staged, "report binary").collect()
     reports: list[Report] = [pickle.loads(row.report) for row in rows]  # noqa: S301 (made above)
-    return plan.finish(reports, tidy=bool(handle.options.upkeep))
+    versions = plan.finish(reports, tidy=bool(handle.options.upkeep))
+    if query is None and not plan.by_task:
+        return versions
+    return _as_they_stand(handle.table(table, branch), versions)
+
+
+def _as_they_stand(table: Table, versions: Sequence[Version]) -> tuple[Version, ...]:
+    """The same versions; those in whose place another counts say so. One refresh."""
+    head = table.head()
+    places = [head.log.index_of(version.id) for version in versions]
+    return tuple(
+        replace(version, stands=at < 0 or bool(head.folded.standing[at]))
+        for version, at in zip(versions, places, strict=True)
+    )
 
 
 def foreach_batch(
-    catalog: Catalog | str | os.PathLike[str], table: str, **options: Any
+    catalog: Catalog | str | os.PathLike[str], table: str, *, part: str | None = None, **options: Any
 ) -> Callable[[Any, int], None]:
     """A function for `writeStream.foreachBatch` that saves each batch exactly once; `options` are `save`'s.
 
-    The idempotency key is (query id, batch id), both of which survive restarts from the checkpoint.
+    The idempotency key is (query id, batch id, part); the first two survive restarts from the checkpoint.
+    A function of yours that saves several frames of one batch to one table gives each a `part` of its own, a
+    name that stays; a second frame under the same is refused with `InvalidArgument`.
     """
     handle = as_catalog(catalog)
     if "query" in options:
-        raise InvalidArgument("query is the stream's own: leave it out")
+        raise InvalidArgument("query is the stream's own: leave it out, and tell frames apart by part")
+    place = (handle.url, table, options.get("branch", MAIN), part)
 
     def save_batch(df: Any, batch: int) -> None:
-        query = df.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
-        save(df, handle, table, query=batch_key(query, batch), **options)
+        context = df.sparkSession.sparkContext
+        run = context.getLocalProperty(RUN_PROPERTY)
+        _require_first(run, batch, place)
+        save(
+            df,
+            handle,
+            table,
+            query=keys.batch(context.getLocalProperty(QUERY_PROPERTY), batch, part),
+            **options,
+        )
+        _SAVED[run] = (batch, {*_saved_in(run, batch), place})
+        while len(_SAVED) > RUNS_KEPT:
+            del _SAVED[next(iter(_SAVED))]
 
     return save_batch
+
+
+_Place = tuple[str, str, str, str | None]
+_SAVED: Final[dict[str, tuple[int, set[_Place]]]] = {}
+"""By run of a query, its last batch and what was saved of it. A run does each batch once."""
+
+
+def _saved_in(run: str, batch: int) -> set[_Place]:
+    last, places = _SAVED.get(run, (-1, set[_Place]()))
+    return places if last == batch else set()
+
+
+def _require_first(run: str, batch: int, place: _Place) -> None:
+    """A second frame under the key of the first would not count. Raises `InvalidArgument`."""
+    if place in _saved_in(run, batch):
+        raise InvalidArgument(
+            f"batch {batch} was saved to {place[1]!r} already, and a second frame under the same name would "
+            "not count: give each foreach_batch a part=, or save them together"
+        )
 
 
 def as_catalog(catalog: Catalog | str | os.PathLike[str]) -> Catalog:

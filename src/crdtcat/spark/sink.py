@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from crdtcat.spark import keys
 from crdtcat.spark.writing import Report, WritePlan
 
 QUERY_PROPERTY = "sql.streaming.queryId"
@@ -38,7 +39,7 @@ class StreamSink(DataSourceStreamArrowWriter):  # type: ignore[misc]
         """One task's share of a batch."""
         task = TaskContext.get()
         query, batch = task.getLocalProperty(QUERY_PROPERTY), task.getLocalProperty(BATCH_PROPERTY)
-        plan = self._plan.named(batch_key(query, int(batch)))
+        plan = self._plan.named(keys.batch(query, int(batch)))
         return BatchMessage(plan.run(iterator, task.partitionId()), plan)
 
     def commit(self, messages: list[BatchMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 (Spark's)
@@ -49,8 +50,3 @@ class StreamSink(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: list[BatchMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
         """Deletes nothing: the batch comes again under the same key."""
-
-
-def batch_key(query: str, batch: int) -> str:
-    """What names one batch of one query for ever."""
-    return f"{query}/{batch}"

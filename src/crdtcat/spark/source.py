@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from crdtcat.errors import CrdtcatError, InvalidArgument
 from crdtcat.spark.change_columns import change_schema
+from crdtcat.spark.keys import saved
 from crdtcat.spark.options import SourceOptions, parse_options
 from crdtcat.spark.pinned import Pinned, pin
 from crdtcat.spark.reading import Selection
@@ -107,7 +108,7 @@ def _planned(options: SourceOptions, schema: StructType, mode: str) -> WritePlan
         partition_by=options.partition_by,
         key=options.key,
         evolve=options.evolve,
-        query=options.query,
+        name=None if options.query is None else saved(options.query),
         metadata=options.metadata,
     )
 

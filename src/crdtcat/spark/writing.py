@@ -2,7 +2,7 @@
 
 Two ways to commit. `job`: tasks store segments, the driver publishes one version from what they report: all
 or nothing. `task`: each task publishes a version of its own the moment it is done; no driver in the way, and
-an idempotency key from (query, partition) makes a task that runs twice count once. Tasks never do upkeep; the
+an idempotency key (`crdtcat.spark.keys`) makes a task that runs twice count once. Tasks never do upkeep; the
 driver does, after the last of them.
 
 What is wrong with options, schema or table is raised while planning, before a task starts."""
@@ -24,10 +24,12 @@ from crdtcat.incarnations import MAIN
 from crdtcat.interrupts import carried_through
 from crdtcat.maintenance import checkpoint, upkeep
 from crdtcat.session import Session
+from crdtcat.spark.keys import TASKS_MAX, WriteName, job_key, saved, task_key
 from crdtcat.spark.types import table_schema
 from crdtcat.spark.worker import task_begins
 from crdtcat.table import Table
 from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
+from crdtcat.verbs.rows import check_commit
 from crdtcat.writing.part import Part, Staging
 
 logger = logging.getLogger("crdtcat")
@@ -46,7 +48,7 @@ class WritePlan:
         create: whether the table is made when the rows are committed.
         exclusive: whether it must not be there by then.
         by_task: whether each task commits.
-        query: what makes idempotency keys; a repeated write of one query counts once.
+        name: what makes idempotency keys; a repeated write of one name counts once.
         metadata: attached to every version.
     """
 
@@ -58,12 +60,12 @@ class WritePlan:
     create: bool
     exclusive: bool
     by_task: bool
-    query: str
+    name: WriteName
     metadata: Mapping[str, Any]
 
-    def named(self, query: str) -> WritePlan:
-        """The same under another query name: a batch of a stream, say."""
-        return replace(self, query=query)
+    def named(self, name: WriteName) -> WritePlan:
+        """The same under another name: a batch of a stream, say."""
+        return replace(self, name=name)
 
     def run(self, batches: Iterator[pa.RecordBatch], partition: int) -> Report:
         """What a task does with its share. Nothing is stored for a share without rows.
@@ -79,7 +81,7 @@ class WritePlan:
         if not part.rows:
             return Report(partition, 0)
         session = self.catalog.table(self.table, self.branch)._session
-        key = task_key(self.query, partition)
+        key = task_key(self.name, partition)
         version = commit_parts(session, self.staging, [part], metadata=self.metadata, key=key)
         return Report(partition, part.rows, version=version)
 
@@ -105,7 +107,9 @@ class WritePlan:
         if self.staging.replaces is None and not any(part.rows for part in parts):
             return table, ()
         session = table._session
-        return table, (commit_parts(session, self.staging, parts, metadata=self.metadata, key=self.query),)
+        return table, (
+            commit_parts(session, self.staging, parts, metadata=self.metadata, key=job_key(self.name)),
+        )
 
     def _target(self) -> Table:
         if not self.create:
@@ -129,11 +133,6 @@ class Report:
     version: Version | None = None
 
 
-def task_key(query: str, partition: int) -> str:
-    """The idempotency key of one task's rows."""
-    return f"{query}/{partition}"
-
-
 def plan_write(
     catalog: Catalog,
     table: str,
@@ -145,7 +144,7 @@ def plan_write(
     partition_by: Sequence[str] = (),
     key: Sequence[str] = (),
     evolve: bool = False,
-    query: str | None = None,
+    name: WriteName | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> WritePlan:
     """Plan a write of rows of a Spark schema. Costs a head, or less for a table that is not there yet.
@@ -161,6 +160,8 @@ def plan_write(
     require_names("partition_by", partition_by)
     require_names("key", key)
     require_flag("evolve", evolve)
+    name = name or saved(secrets.token_hex(16))
+    check_commit(metadata, task_key(name, TASKS_MAX))
     overwrite = mode == "overwrite"
     by_task = (commit or "job") == "task"
     if by_task and mode != "append":
@@ -190,7 +191,7 @@ def plan_write(
         create=found is None,
         exclusive=mode == "errorifexists",
         by_task=by_task,
-        query=query or f"spark-{secrets.token_hex(16)}",
+        name=name,
         metadata=dict(metadata or {}),
     )
 

@@ -38,6 +38,7 @@ def plan_parts(
         SchemaMismatch, UnsupportedType, InvalidName: the rows do not go into the table.
     """
     head = session.head()
+    _require_key(incoming, session.settings.key, f"the key of table {session.table!r}")
     plan = plan_rows(session, incoming, evolve=evolve)
     return staging_of(session, plan, replaces=head.snapshot if overwrite else None)
 
@@ -50,18 +51,27 @@ def plan_new(
     key: Sequence[str] = (),
 ) -> Staging:
     """As `plan_parts`, for a table that is created only when its first rows are committed. No request."""
-    plan = fit(incoming, None, evolve=False)
     partitioning = parse_partitioning(partition_by)
     missing = [item.column for item in partitioning.fields if item.column not in incoming.names]
     if missing:
         raise SchemaMismatch(f"the rows lack {missing}, by which the table shall be partitioned")
-    missing = [name for name in key if name not in incoming.names]
-    if missing:
-        raise SchemaMismatch(f"the rows lack {missing}, which shall be the table's key")
+    _require_key(incoming, key, "which shall be the table's key")
+    # As `create_table` declares them: a null in a key is refused where rows are staged.
+    plan = fit(
+        pa.schema([item.with_nullable(item.nullable and item.name not in key) for item in incoming]),
+        None,
+        evolve=False,
+    )
     partitioning.validate(plan.schema)
     time_column = next((item.name for item in plan.schema if pa.types.is_timestamp(item.type)), None)
     by = tuple(map(str, partitioning.fields))
     return Staging(store, plan, by, options, time_column, key=tuple(key))
+
+
+def _require_key(incoming: pa.Schema, key: Sequence[str], what: str) -> None:
+    missing = [name for name in key if name not in incoming.names]
+    if missing:
+        raise SchemaMismatch(f"the rows lack {missing}, {what}")
 
 
 def append_first(
