@@ -76,6 +76,25 @@ def test_a_reader_that_skips_what_vanished_is_found_and_replayed(monkeypatch: py
     assert again.value.trace == failed.trace
 
 
+def test_a_failure_names_all_that_it_takes_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the seed alone: a longer run draws the same and goes on, a shorter one may end before it breaks."""
+    monkeypatch.setattr(writer, "CommitUnknown", StoreUnavailable)
+    for seed in range(10, 60):
+        try:
+            simulate(seed, operations=80)
+        except SimulationFailed as failed:
+            first = failed
+            break
+    assert first.call == f"replay({first.seed}, operations=80)"
+    assert first.call in str(first)
+    with pytest.raises(SimulationFailed) as again:
+        eval(first.call, {"replay": replay})  # noqa: S307 - as somebody would who reads it
+    assert str(again.value) == str(first)
+    with pytest.raises(SimulationFailed) as again:
+        replay(first.seed, **first.arguments)
+    assert again.value.trace == first.trace
+
+
 @pytest.mark.parametrize("error", [RuntimeError, AttributeError, OSError, ZeroDivisionError])
 def test_whatever_an_operation_raises_has_a_seed(
     monkeypatch: pytest.MonkeyPatch, error: type[Exception]

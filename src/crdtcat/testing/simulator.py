@@ -5,8 +5,8 @@ hours apart. While one waits for a request, others take their turn, so that oper
 store call. Requests fail before or after they took effect, for good or for a moment. Beside it a *ledger* of
 plain intervals says which rows must be there, must not, or may: see `crdtcat.testing.ledger`.
 
-A simulation that fails raises `SimulationFailed`, which names its seed; `replay(seed)` does the same again,
-request by request, and returns the same trace.
+A simulation that fails raises `SimulationFailed`, whose message is the call that does the same again, request
+by request: the seed, and whatever else was not left as it is by default.
 """
 
 from __future__ import annotations
@@ -69,12 +69,22 @@ class Broken(BaseException):
 
 
 class SimulationFailed(AssertionError):
-    """A promise was broken. `seed` does it again: `replay(seed)`."""
+    """A promise was broken. `replay(failed.seed, **failed.arguments)` does it again, and so does `call`.
 
-    def __init__(self, seed: int, why: str, trace: list[str]) -> None:
+    Attributes:
+        seed: of the simulation.
+        arguments: what else it was given, where that is not the default.
+        call: both, as they would be written.
+        why: what was broken.
+        trace: every step and request until then.
+    """
+
+    def __init__(self, seed: int, arguments: dict[str, Any], why: str, trace: list[str]) -> None:
+        given = "".join(f", {name}={value!r}" for name, value in arguments.items())
+        self.call = f"replay({seed}{given})"
         last = "\n".join(trace[-25:])
-        super().__init__(f"seed {seed}: {why}\nreplay({seed}) does it again; its last steps:\n{last}")
-        self.seed, self.why, self.trace = seed, why, trace
+        super().__init__(f"seed {seed}: {why}\n{self.call} does it again; its last steps:\n{last}")
+        self.seed, self.arguments, self.why, self.trace = seed, arguments, why, trace
 
 
 def simulate(seed: int, *, operations: int = OPERATIONS) -> list[str]:
@@ -130,7 +140,8 @@ class Simulation:
         return self.trace
 
     def _failed(self, error: BaseException | None) -> SimulationFailed:
-        return SimulationFailed(self.seed, f"{type(error).__name__}: {error}", self.trace)
+        given = {"operations": self.operations} if self.operations != OPERATIONS else {}
+        return SimulationFailed(self.seed, given, f"{type(error).__name__}: {error}", self.trace)
 
     def _process(self, number: int) -> Process:
         hours = self.chance.choice((0, 0, -3, 5))
