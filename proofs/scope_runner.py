@@ -1,8 +1,8 @@
 """Runs the exhaustive small scope in full: the library's own merges on every triple of all states.
 
-The lattices: 1,296 states over three dots, two writers and two registers, with ties. The state that tables are made of:
-80 logs of five versions by two writers, with their rows in several places, and the heads of 40. A gap is a
-law that is broken, or a test that did not run.
+The lattices: 1,296 states over three dots, two writers and two registers, with ties. The state that tables
+are made of: 80 logs of five versions by two writers, with their rows in several places, and the heads of 40.
+A gap is a law that is broken, or a test that did not run.
 
 The tests are in tests/proofs/test_small_scope.py, where `make test` runs smaller scopes.
 """

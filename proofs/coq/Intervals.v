@@ -37,84 +37,17 @@ Proof.
     split; auto. apply overlap_exact. eauto.
 Qed.
 
-(** * The sweep over two sorted lists, which is what is run: one pass, the same answer *)
-(** Sorted and disjoint: each interval is not empty and ends before the next begins. *)
-Definition precedes (a b : interval) : bool :=
-  match tag a ?= tag b with Lt => true | Eq => N.leb (stop a) (start b) | Gt => false end.
-
-Fixpoint tidy (l : list interval) : Prop :=
-  match l with
-  | [] => True
-  | a :: r => start a < stop a /\ (forall b, In b r -> precedes a b = true) /\ tidy r
-  end.
-
-Fixpoint sweep (fuel : nat) (l m : list interval) : bool :=
-  match fuel, l, m with
-  | S n, a :: l', b :: m' =>
-      if overlap a b then true
-      else if precedes a b then sweep n l' m else sweep n l m'
-  | _, _, _ => false
-  end.
-
-Lemma precedes_no_overlap : forall a b, precedes a b = true -> overlap a b = false.
+(** * All pairs that meet, of two lists of closed intervals: one begins in the other *)
+(** Two of them meet exactly if the second begins in the first, at or after its start, or the first begins in
+    the second, after its start; and never both. So each pair is found once, by looking up starts only, whatever
+    order the intervals are in and however they overlap among themselves. *)
+Theorem meeting_begins_in_one : forall s e t f : N, s <= e -> t <= f ->
+  ((exists x, s <= x <= e /\ t <= x <= f) <-> (s <= t <= e \/ t < s <= f)) /\
+  ~ (s <= t <= e /\ t < s <= f).
 Proof.
-  intros a b P. unfold precedes, overlap in *. destruct (N.compare_spec (tag a) (tag b)) as [E|L|L];
-    try discriminate.
-  - apply N.leb_le in P. rewrite E, N.eqb_refl. simpl. apply N.ltb_ge. lia.
-  - assert (tag a =? tag b = false) as -> by (apply N.eqb_neq; lia). reflexivity.
-Qed.
-
-Lemma overlap_sym : forall a b, overlap a b = overlap b a.
-Proof.
-  intros a b. apply eq_true_iff_eq. rewrite !overlap_exact. split; intros [r [A B]]; exists r; auto.
-Qed.
-
-Lemma apart : forall a b, start a < stop a -> start b < stop b ->
-  overlap a b = false -> precedes a b = false -> precedes b a = true.
-Proof.
-  intros a b A B O P. unfold overlap, precedes in *.
-  rewrite (N.compare_antisym (tag a) (tag b)).
-  destruct (N.compare_spec (tag a) (tag b)) as [E|L|L]; simpl in *; try discriminate; auto.
-  rewrite E, N.eqb_refl in O. simpl in O. apply N.ltb_ge in O. apply N.leb_gt in P. apply N.leb_le. lia.
-Qed.
-
-Lemma precedes_trans : forall a b c, start b < stop b ->
-  precedes a b = true -> precedes b c = true -> precedes a c = true.
-Proof.
-  intros a b c B P Q. unfold precedes in *.
-  destruct (N.compare_spec (tag a) (tag b)) as [E|L|L]; try discriminate;
-    destruct (N.compare_spec (tag b) (tag c)) as [F|M|M]; try discriminate;
-    destruct (N.compare_spec (tag a) (tag c)) as [G|K|K]; auto; try lia.
-  apply N.leb_le in P, Q. apply N.leb_le. lia.
-Qed.
-
-Lemma existsb_false : forall {A} (p : A -> bool) l, (forall x, In x l -> p x = false) -> existsb p l = false.
-Proof. induction l; simpl; auto. intros F. rewrite F, IHl; auto. Qed.
-
-Lemma overlap_any_cons_right : forall l b m,
-  (forall a, In a l -> overlap a b = false) -> overlap_any l (b :: m) = overlap_any l m.
-Proof.
-  induction l as [|a l IH]; simpl; auto. intros b m F. rewrite F by auto. simpl. f_equal. apply IH. auto.
-Qed.
-
-Theorem sweep_exact : forall fuel l m, tidy l -> tidy m -> (length l + length m <= fuel)%nat ->
-  sweep fuel l m = overlap_any l m.
-Proof.
-  induction fuel as [|n IH]; intros l m Tl Tm F.
-  - destruct l; simpl in *; [reflexivity | lia].
-  - destruct l as [|a l]; [reflexivity|]. destruct m as [|b m].
-    + simpl. symmetry. apply existsb_false. auto.
-    + simpl sweep. destruct Tl as [Sa [Na Tl]], Tm as [Sb [Nb Tm]].
-      destruct (overlap a b) eqn:O.
-      * simpl. now rewrite O.
-      * destruct (precedes a b) eqn:P.
-        -- rewrite IH; simpl in *; auto; try lia. rewrite O. simpl.
-           rewrite (existsb_false (overlap a) m); auto.
-           intros c C. apply precedes_no_overlap. now apply (precedes_trans a b c); auto.
-        -- pose proof (apart a b Sa Sb O P) as Q.
-           rewrite IH; [| simpl; auto | auto | simpl in *; lia].
-           symmetry. apply overlap_any_cons_right. intros c [->|C]; auto.
-           rewrite overlap_sym. apply precedes_no_overlap. now apply (precedes_trans b a c); auto.
+  intros s e t f L M. split; [|lia]. split.
+  - intros [x X]. lia.
+  - intros [X|X]; [exists t | exists s]; lia.
 Qed.
 
 (** * Disjoint writes commute *)

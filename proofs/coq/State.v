@@ -4,9 +4,10 @@
     is *some* function of the state: whatever it computes, equal states give equal heads, so everything that
     is proved about rules (Head.v) holds for every reader alike. *)
 
-From Coq Require Import NArith List.
+From Coq Require Import NArith List Lia.
 From Crdtcat Require Import Order Semilattice Fmap Clock.
 Import ListNotations.
+Local Open Scope N_scope.
 
 Definition version : Type := (version_id * list N)%type.
 Definition state : Type := fset version.
@@ -60,6 +61,39 @@ Proof.
   { intros t St. apply fset_ext. intros v. unfold snapshot_of. rewrite mem_filter, memb_mem.
     split; [tauto | intros M; split; auto]. }
   split; [|now apply G]. rewrite !G; auto. intros v M. apply state_join_grows. now apply Sub.
+Qed.
+
+(** * A clock picks a snapshot out of a larger state: writers count without gaps *)
+Definition writer_of (v : version) : N := let '(_, w, _, _) := fst v in w.
+Definition seq_of (v : version) : N := let '(_, _, n, _) := fst v in n.
+
+(** Every writer counts from 1, and no number twice. *)
+Definition numbered (s : state) : Prop :=
+  (forall v, mem v s -> 0 < seq_of v) /\
+  (forall u v, mem u s -> mem v s -> writer_of u = writer_of v -> seq_of u = seq_of v -> u = v).
+
+(** Whoever holds a version holds all that its writer counted before. A reader makes sure of it. *)
+Definition gap_free (s : state) : Prop := forall v n, mem v s -> 0 < n <= seq_of v ->
+  exists u, mem u s /\ writer_of u = writer_of v /\ seq_of u = n.
+
+(** The clock of a set: per writer its greatest number there. *)
+Definition clock_of (c : vclock) (s : state) : Prop :=
+  (forall v, mem v s -> seq_of v <= seen c (writer_of v)) /\
+  (forall w, seen c w = 0 \/ exists v, mem v s /\ writer_of v = w /\ seq_of v = seen c w).
+
+Definition picked (c : vclock) (s : state) : state :=
+  filter_set (fun v => N.leb (seq_of v) (seen c (writer_of v))) s.
+
+(** However much a state has beside the snapshot, and whatever that sorts before: its clock picks the snapshot. *)
+Theorem clock_picks_snapshot : forall c token s,
+  subset token s -> numbered s -> gap_free token -> clock_of c token -> picked c s = token.
+Proof.
+  intros c token s Sub [Positive Once] Gap [Most Least]. apply fset_ext. intros v. unfold picked.
+  rewrite mem_filter, N.leb_le. split.
+  - intros [M L]. pose proof (Positive v M) as P. destruct (Least (writer_of v)) as [Z|[u [Mu [Wu Nu]]]]; [lia|].
+    destruct (Gap u (seq_of v) Mu) as [t [Mt [Wt Nt]]]; [lia|].
+    assert (t = v) by (apply Once; auto; congruence). congruence.
+  - intros M. auto.
 Qed.
 
 (** * Places: where a chunk's bytes are. Inlined rows are let go once a segment holds them *)

@@ -1,7 +1,8 @@
-(** Witnesses: the hypotheses of the larger theorems can be met, by stores and histories in which something
-    happens. A theorem about nothing would be proved just as well; these are its probes. *)
+(** Witnesses: the hypotheses of the theorems on collection (Files.v), compaction (Compaction.v) and snapshots
+    (State.v) can be met, by stores and histories in which something happens. A theorem about nothing would be
+    proved just as well; these are its probes. The other theorems have none here. *)
 
-From Coq Require Import NArith List Bool.
+From Coq Require Import NArith List Bool Lia.
 From Crdtcat Require Import Order Semilattice Fmap Clock State Files Compaction.
 Import ListNotations.
 Local Open Scope N_scope.
@@ -36,6 +37,50 @@ Proof.
   - exists bundle_file. split.
     + simpl. split; [now left | discriminate].
     + unfold example_covers. now apply mem_single.
+Qed.
+
+(** * Snapshots: out of three versions of writer 1 and one of writer 2, a clock picks the first two *)
+Definition numbered_version (writer seq : N) : version := ((seq, writer, seq, 0), [seq]).
+Definition example_token : state := of_list [numbered_version 1 1; numbered_version 1 2].
+Definition example_state : state :=
+  of_list [numbered_version 1 1; numbered_version 1 2; numbered_version 1 3; numbered_version 2 1].
+Definition example_clock : vclock := insert (fun new _ => new) 1 2%positive empty.
+
+Theorem picking_happens :
+  subset example_token example_state /\ numbered example_state /\ gap_free example_token /\
+  clock_of example_clock example_token /\ picked example_clock example_state = example_token /\
+  example_token <> example_state.
+Proof.
+  assert (Sub : subset example_token example_state).
+  { intros v M. apply mem_of_list in M. apply mem_of_list. simpl in *. tauto. }
+  assert (Num : numbered example_state).
+  { split.
+    - intros v M. apply mem_of_list in M. simpl in M.
+      repeat destruct M as [<-|M]; try reflexivity; contradiction.
+    - intros u v U V. apply mem_of_list in U, V. simpl in U, V.
+      repeat destruct U as [<-|U]; repeat destruct V as [<-|V]; try contradiction; intros W S;
+        try reflexivity; try discriminate W; discriminate S. }
+  assert (Gap : gap_free example_token).
+  { intros v n M L. apply mem_of_list in M. simpl in M.
+    repeat destruct M as [<-|M]; try contradiction; simpl in L.
+    - exists (numbered_version 1 1). split; [apply mem_of_list; simpl; auto|]. unfold seq_of in *. simpl in *.
+      split; [reflexivity | lia].
+    - unfold seq_of in L. simpl in L. assert (n = 1 \/ n = 2) as [->| ->] by lia;
+        [exists (numbered_version 1 1) | exists (numbered_version 1 2)];
+        (split; [apply mem_of_list; simpl; auto | split; reflexivity]). }
+  assert (Clock : clock_of example_clock example_token).
+  { split.
+    - intros v M. apply mem_of_list in M. simpl in M.
+      repeat destruct M as [<-|M]; try contradiction; vm_compute; discriminate.
+    - intros w. destruct (N.eq_dec w 1) as [->|O].
+      + right. exists (numbered_version 1 2). split; [apply mem_of_list; simpl; auto | split; reflexivity].
+      + left. unfold seen, example_clock. destruct (find w _) eqn:E; auto.
+        apply find_bindings in E. simpl in E. destruct E as [E|[]]. congruence. }
+  repeat (split; [assumption|]). split.
+  - now apply clock_picks_snapshot.
+  - intros E. assert (M : mem (numbered_version 2 1) example_state) by (apply mem_of_list; simpl; auto).
+    rewrite <- E in M. apply mem_of_list in M. simpl in M.
+    repeat destruct M as [M|M]; try contradiction; discriminate.
 Qed.
 
 (** * Compaction: source 3 folded 1 and 2; source 4 is an update it did not see; 5 compacts 3 again *)

@@ -62,6 +62,8 @@ def commit_claim(
 ) -> tuple[VersionId, int, int]:
     """Commit a version under the next number. Its id, its number, how often it was rebased.
 
+    Theorem: `cas_claim_stands`.
+
     `notes`: what was read for it, where that counts; no commit since may have changed any of it.
 
     Raises:

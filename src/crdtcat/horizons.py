@@ -84,7 +84,7 @@ def is_late(store: Store, timestamp: int, delay_seconds: float) -> bool:
 
 
 def is_dead(session: Session, id: VersionId) -> bool:
-    """Whether an expiry has passed a version that was just stored.
+    """Whether an expiry has passed a version that was just stored. Theorem: `below_horizon_dead`.
 
     No request unless that took long; then one LIST, and a refresh if an expiry was proposed meanwhile. Raises
     `CommitUnknown`: it is stored, and nobody knows yet whether it counts.

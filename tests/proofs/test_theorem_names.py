@@ -7,13 +7,13 @@ import pkgutil
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from proofs import coq_runner, tla_runner
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMED = re.compile(r"Theorem:\s+`(\w+)`", re.IGNORECASE)
 
 
 def docstrings() -> list[tuple[str, str]]:
@@ -28,7 +28,7 @@ def docstrings() -> list[tuple[str, str]]:
     return found
 
 
-REFERENCES = [(where, name) for where, text in docstrings() for name in NAMED.findall(text)]
+REFERENCES = [(where, name) for where, text in docstrings() for name in coq_runner.named_in(text)]
 
 
 @pytest.mark.parametrize(("where", "name"), REFERENCES, ids=[f"{where}-{name}" for where, name in REFERENCES])
@@ -39,26 +39,32 @@ def test_named_theorem_is_proved(where: str, name: str) -> None:
 MERGES = re.compile(r"merge|merged|folded|join|join_all|joined|union|intersection|difference|canonical")
 LATTICES = ("clock", "lattice", "log", "intervals", "scan/merge.py")
 ALSO = {
-    "crdtcat/protocol/committer.py::Committer",
     "crdtcat/clock/hlc.py::receive",
     "crdtcat/clock/hlc.py::tick",
     "crdtcat/clock/version_id.py::VersionId",
     "crdtcat/conflicts/detect.py::overlaps",
     "crdtcat/head/compactions.py::compactions",
+    "crdtcat/head/fold.py::fold",
     "crdtcat/head/head.py::commits",
     "crdtcat/head/head.py::history",
     "crdtcat/head/insertions.py::twins",
     "crdtcat/head/keyed.py::KeyedRows",
-    "crdtcat/head/positions.py::in_row_order",
     "crdtcat/head/positions.py::Forest",
+    "crdtcat/head/positions.py::in_row_order",
     "crdtcat/head/resolve.py::resolve_columns",
     "crdtcat/head/snapshot.py::Snapshot",
+    "crdtcat/head/snapshot.py::members",
+    "crdtcat/intervals/index.py::pairs",
+    "crdtcat/intervals/runs.py::touched",
     "crdtcat/log/horizon.py::above",
     "crdtcat/log/serialize.py::decode_bundle",
     "crdtcat/maintenance/compact.py::compact",
     "crdtcat/maintenance/expire.py::expire",
     "crdtcat/maintenance/merge.py::merge",
+    "crdtcat/protocol/bundler.py::Bundler",
     "crdtcat/protocol/claimer.py::Claimer",
+    "crdtcat/protocol/collector.py::Collector",
+    "crdtcat/protocol/committer.py::Committer",
     "crdtcat/protocol/reader.py::Reader",
     "crdtcat/scan/plan.py::Plan",
 }
@@ -138,6 +144,31 @@ def test_readme_points_to_tests_and_symbols_that_exist() -> None:
         for name in named:
             found = pkgutil.resolve_name(f"crdtcat.{name}")  # raises where there is no such thing
             assert not isinstance(found, ModuleType), f"{name} is a module: say what in it"
+
+
+def documentation(symbol: Any) -> str:
+    """The docstring of what the table names; of a class, also those of its members."""
+    members = vars(symbol).values() if isinstance(symbol, type) else ()
+    texts = [getattr(one, "__doc__", None) for one in (symbol, *members)]
+    return "\n\n".join(text for text in texts if isinstance(text, str))
+
+
+def test_what_a_row_names_names_a_theorem_of_the_row() -> None:
+    """Both ways: a name that is dropped from a docstring, or a symbol that a row gains, is noticed."""
+    proved = coq_runner.proved_theorems()
+    silent = [
+        (symbol, claim)
+        for claim, theorems, symbols, _ in claims()
+        if (wanted := {name for name in re.findall(r"`(\w+)`", theorems) if name in proved})
+        for symbol in re.findall(r"`([\w.]+)`", symbols)
+        if wanted.isdisjoint(coq_runner.named_in(documentation(pkgutil.resolve_name(f"crdtcat.{symbol}"))))
+    ]
+    assert silent == []
+
+
+def test_theorems_are_found_in_docstrings_however_many_there_are() -> None:
+    text = "O(n). Theorem: `a_b`. Raises `Corrupt`. Theorems: `c`,\n    `d`; of rules: `e`.\n`f` is none"
+    assert coq_runner.named_in(text) == ["a_b", "c", "d", "e"]
 
 
 def test_every_promise_is_linked_to_its_row() -> None:

@@ -81,6 +81,8 @@ def wall_ms() -> int:
 class HybridClock:
     """One process's clock. Thread-safe; every value it returns is greater than all before.
 
+    Theorem: `hlc_extends_process_order`.
+
     Args:
         physical_ms: where wall time comes from; tests and simulations pass their own.
     """

@@ -77,7 +77,8 @@ class Folded:
 def fold(log: Log, settings: Settings) -> Folded:
     """Fold a log. O(versions + chunks) in arrays, plus O(ops) in Python.
 
-    Theorem: `strong_eventual_consistency`.
+    Theorems: `strong_eventual_consistency`; of the rules, one for each: `alive_exactly`, `append_survives`,
+    `greater_overwrite_wins`, `cell_greatest_stamp`, `idempotency_smallest_stands`.
     """
     clocks = Clocks(log)
     straggling = stragglers(log, clocks)

@@ -56,6 +56,7 @@ def split(pieces: Pieces, runs: Runs) -> tuple[Pieces, Integers]:
     """The parts of pieces that lie within runs, and for each the run it lies in.
 
     `runs` are sorted and disjoint within a group; pieces may be in any order, which is kept.
+    Theorem: `split_pieces_in_order`.
     """
     first, last = touched(pieces.runs, runs)
     owner, offset = expand(last - first)

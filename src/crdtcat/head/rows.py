@@ -35,7 +35,7 @@ from crdtcat.log.log import Log
 
 
 class Rows:
-    """Where rows are. Made by the fold.
+    """Where rows are. Made by the fold. Theorem: `cell_greatest_stamp`.
 
     Args:
         log: the log.

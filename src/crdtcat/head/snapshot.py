@@ -66,7 +66,10 @@ class Snapshot:
         return self._clock
 
     def members(self, log: Log) -> Array:
-        """Per version of a log, whether it is in the set. O(n log n) in arrays."""
+        """Per version of a log, whether it is in the set. O(n log n) in arrays.
+
+        Theorem: `clock_picks_snapshot`.
+        """
         clock = self.clock
         if self.seen_by and (at := log.index_of(VersionId.from_bytes(self.seen_by))) >= 0:
             clock = clock.merge(Clocks(log).of(at))

@@ -76,7 +76,7 @@ class IntervalIndex:
     def pairs(self, others: IntervalIndex) -> tuple[Integers, Integers]:
         """All that meet, as (number here, number in `others`), rising. O((n + o) log + k), vectorized.
 
-        Theorem: `sweep_exact`.
+        Theorem: `meeting_begins_in_one`.
         """
         first, last = self._ends.numbered(others._held)
         order = np.argsort(first, kind="stable")

@@ -30,7 +30,7 @@ def integers(values: ArrayLike, name: str) -> Integers:
 
 
 class IntervalSet:
-    """Integers as intervals `[start, stop)`.
+    """Integers as intervals `[start, stop)`. Theorem: `interval_form_unique`.
 
     Args:
         starts: where each interval begins; any order, intervals may overlap, touch, repeat, be empty.

@@ -102,7 +102,10 @@ class ORSet(CanonicalLattice, Generic[DotT, ElementT]):
         return ORSet(self._live, self._removed.union(observed))
 
     def merge(self, other: Self) -> Self:
-        """The greater place of every dot. O(dots of both). Theorem: `orset_merge_semilattice`."""
+        """The greater place of every dot. O(dots of both).
+
+        Theorems: `orset_merge_semilattice`, `orset_no_resurrection`.
+        """
         live: dict[Any, Any] = dict(self._live)
         for dot, element in other._live.items():
             if dot not in live or canonical_bytes(live[dot]) < canonical_bytes(element):

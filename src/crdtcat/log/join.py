@@ -31,7 +31,8 @@ _CHUNK_COLUMNS = ("hash", "rows", "nbytes", "partition", "chunk_schema", "kind")
 
 
 def join(first: Log, second: Log) -> Log:
-    """The union of two logs. Pure; the result is in canonical form. Theorem: `state_join_semilattice`.
+    """The union of two logs. Pure; the result is in canonical form. Theorems: `state_join_semilattice`,
+    `strong_eventual_consistency`.
 
     Raises:
         Corrupt: one version id stands for two different deltas, which only a faulty bundle can bring about.
@@ -45,7 +46,7 @@ def join(first: Log, second: Log) -> Log:
 def join_all(logs: Sequence[Log]) -> Log:
     """The union of many logs, put in order once: what `join` of one after the other gives, in O(n log n).
 
-    Theorem: `join_all_same_set`.
+    Theorems: `join_all_same_set`, `placed_join_semilattice`.
 
     Raises `Corrupt` as `join` does.
     """

@@ -74,7 +74,10 @@ class Bundle:
 
 
 def encode_bundle(log: Log, folder: str, replaces: Sequence[str] = (), *, number: int = 0) -> bytes:
-    """The file for `log`; with a number, a base. The caller has moved inlined rows to segments."""
+    """The file for `log`; with a number, a base. The caller has moved inlined rows to segments.
+
+    Theorem: `bundle_canonical`.
+    """
     if log.inline:
         raise ValueError("a bundle holds no inlined rows: move them to segments first")
     listed, statistics = to_sections(log.statistics)

@@ -53,6 +53,8 @@ S = TypeVar("S", bound=Covering)
 class Collector(Generic[S]):
     """Delete what is covered. Begin with the listing and clock of a finished `Reader`.
 
+    Theorem: `delete_covered_safe`.
+
     Attributes:
         state: a state that holds everything in the listing.
         listing: the objects a reader listed.

@@ -122,7 +122,7 @@ class Folded(NamedTuple):
 
 
 class Merger:
-    """Merges parts that have the same slots.
+    """Merges parts that have the same slots. Theorem: `keyed_convergence`.
 
     Args:
         columns: per column wanted, its slots (indexes), the one that wins a tie last.

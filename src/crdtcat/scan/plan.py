@@ -117,7 +117,7 @@ class Plan:
 
 
 def make_plan(head: Head, columns: Sequence[str] | None, filter: object | None) -> Plan:
-    """Plan a scan.
+    """Plan a scan. Theorem: `pruning_sound`.
 
     Raises:
         InvalidArgument: a column that is not there.
