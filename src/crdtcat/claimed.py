@@ -14,6 +14,7 @@ from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict
 from crdtcat.protocol import Put
 from crdtcat.reading import Note
+from crdtcat.telling import tell_rest
 from crdtcat.writing.version_keys import version_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,11 @@ def commit_claimed(
     policy: Policy | None = None,
     notes: Sequence[Note] | None = None,
 ) -> Version:
-    """Commit a version under the next number. Raises as `crdtcat.claiming.commit_claim` does."""
+    """Commit a version under the next number.
+
+    Raises as `crdtcat.claiming.commit_claim` does. A `CommitConflict` costs a refresh more: it tells of every
+    commit that came between.
+    """
     notes = session.notes.all() if notes is None else notes
     try:
         id, number, rebases = commit_claim(session, whole, puts, seen, policy=policy, notes=notes)
@@ -40,6 +45,7 @@ def commit_claimed(
             session, operation, whole, (), seen, policy=Policy.of(answers), notes=notes
         )
         session.notes.forget()
+        tell_rest(error, session, seen)
         raise
     session.notes.forget()
     return replace(version_of(id, operation, whole, session.state.log), number=number, rebases=rebases)

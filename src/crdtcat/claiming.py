@@ -27,7 +27,7 @@ from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import Unclear, answers, cause, elapsed_clock, put_all, reason
-from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, StoreError
+from crdtcat.errors import CommitContended, CommitUnknown, StoreError
 from crdtcat.format.version import TO_CAS, TO_MERGE
 from crdtcat.log import Log
 from crdtcat.modes import ModeSwitched, knows_switch
@@ -43,7 +43,7 @@ from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
 from crdtcat.protocol.committer import Committer
 from crdtcat.reading import Note, asked_of, claimed_above
 from crdtcat.resolving import resolved
-from crdtcat.sides import Sides
+from crdtcat.telling import conflict, named
 from crdtcat.writing.writer import Slot, advice
 
 if TYPE_CHECKING:
@@ -236,20 +236,11 @@ class Committing:
 
     def _settled(self, change: Any, conflicts: Sequence[Overlap]) -> Any:
         """The change as the policy says, or `CommitConflict`."""
-        patched = resolved(self.session, change, self.seen, conflicts)
+        found = named(self.session, conflicts)
+        patched = resolved(self.session, change, self.seen, found)
         if patched is None:
-            sides = tuple(Sides(overlap, self.session, change, self.seen) for overlap in conflicts)
-            raise CommitConflict(
-                self._message(conflicts), conflicts=tuple(conflicts), change=change, sides=sides
-            )
+            raise conflict(self.session, change, self.seen, found)
         return patched
-
-    def _message(self, conflicts: Sequence[Overlap]) -> str:
-        listed = "\n  ".join(map(str, conflicts[:10]))
-        return (
-            f"table {self.session.table!r}: another commit touched the same; nothing was committed. Read "
-            f"again and repeat, or say what shall win with on_conflict=...\n  {listed}"
-        )
 
     def _caught_up(self, change: LogChange, parent: Parent) -> LogChange:
         """Judge every claim above `parent` that the log has."""

@@ -153,8 +153,12 @@ class CommitConflict(CommitError):
     """CAS mode: another commit touched the same rows. Nothing was committed. Rebase and retry.
 
     Attributes:
-        conflicts: what both touched, one `crdtcat.conflicts.Overlap` for each kind and commit in the way.
-        change: what was to be committed, untouched; `None` in a copy of the error.
+        conflicts: what both touched, one `crdtcat.conflicts.Overlap` for each kind and commit in the way, of
+            all tables, and of all commits that came between. By table, and there by rising number.
+        complete: whether these are all. Not, where there are more than `crdtcat.limits.CONFLICTS_MAX`, or
+            where the rest could not be read.
+        change: what was to be committed, untouched, to the table in which it failed; `None` in a copy of the
+            error.
         sides: for each conflict the rows as they were, as mine left them and as theirs did, read when asked
             for: see `crdtcat.sides.Sides`. Empty in a copy of the error, which reads nothing.
         again: commits the same change again, without staging its rows anew: see `retry`.
@@ -168,10 +172,21 @@ class CommitConflict(CommitError):
         conflicts: tuple[Any, ...] = (),
         change: Any = None,
         sides: tuple[Any, ...] = (),
+        *,
+        complete: bool = True,
     ) -> None:
         super().__init__(message)
         self.message, self.conflicts, self.change, self.sides = message, conflicts, change, sides
+        self.complete = complete
         self.again: Callable[[Any], Any] | None = None
+
+    @property
+    def by_table(self) -> dict[str, tuple[Any, ...]]:
+        """The conflicts, by the table that they are in; a branch as "table@branch"."""
+        found: dict[str, tuple[Any, ...]] = {}
+        for item in self.conflicts:
+            found[item.table] = (*found.get(item.table, ()), item)
+        return found
 
     def retry(self, on_conflict: Any = None) -> Any:
         """Try the same change again, with other answers to conflicts: what the call returns, or this again.
@@ -184,8 +199,8 @@ class CommitConflict(CommitError):
             raise InvalidArgument("this error holds no change that could be tried again: repeat the call")
         return self.again(on_conflict)
 
-    def __reduce__(self) -> tuple[type[CommitConflict], tuple[str, tuple[Any, ...]]]:
-        return (type(self), (self.message, self.conflicts))
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.message, self.conflicts), {"complete": self.complete})
 
 
 class CommitUnknown(CommitError):

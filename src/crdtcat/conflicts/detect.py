@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from crdtcat.clock import VersionId
 from crdtcat.conflicts.keys import KeyValues
 from crdtcat.conflicts.kinds import Kind
 from crdtcat.conflicts.write_set import Numbering, Tag, WriteSet
 from crdtcat.format.ops import EVERYTHING, ColumnId, DefinitionId, TypeCode
+from crdtcat.format.version import unpack
 from crdtcat.intervals import RowSet
 
 
@@ -37,6 +38,7 @@ class Overlap:
         keys: what of the keys overlaps, in words.
         key_values: those keys, as far as they are known: of rows in segments only ranges are.
         definitions: theirs, of the columns both changed.
+        table: where, once an error tells it; a branch as "table@branch".
     """
 
     kind: Kind
@@ -50,6 +52,7 @@ class Overlap:
     keys: tuple[str, ...] = ()
     key_values: tuple[KeyValues, ...] = ()
     definitions: tuple[tuple[ColumnId, DefinitionId], ...] = ()
+    table: str = ""
 
     def __repr__(self) -> str:
         return f"Overlap({self})"
@@ -67,9 +70,17 @@ class Overlap:
         ):
             if values:
                 parts.append(f"{words} {', '.join(values)}")
-        if any(values is not None for values in self.partitions):
-            parts.append(f"{len(self.partitions)} partitions")
+        if self.partition_values:
+            listed = ", ".join(map(repr, self.partition_values[:4]))
+            more = ", ..." if len(self.partition_values) > 4 else ""
+            parts.append(f"{len(self.partition_values):,} partitions: {listed}{more}")
         return "; ".join(parts)
+
+    @property
+    def partition_values(self) -> tuple[tuple[Any, ...], ...]:
+        """The partitions both touched, as `partition_by` makes them; empty for an unpartitioned table."""
+        known = (values for values in self.partitions if values is not None)
+        return tuple(tuple(unpack(values, "partition values")) for values in known)
 
     def _tag(self, number: int) -> str:
         tag = self.tags[number]

@@ -49,6 +49,7 @@ from crdtcat.preparing import (
 from crdtcat.protocol.claimer import Verdict
 from crdtcat.reading import asked_of
 from crdtcat.session import Session
+from crdtcat.telling import tell_rest
 from crdtcat.writing.restamp import StagedVersion, renamed
 from crdtcat.writing.staged import require_in_time
 
@@ -101,6 +102,7 @@ def merge_strict(target: Session, source: Session, on_conflict: Any = None) -> M
         done = _repeated(target, source, on_conflict)
     except CommitConflict as error:
         error.again = lambda answers: merge_strict(target, source, answers)
+        tell_rest(error, target, error.sides[0].seen)
         raise
     finally:
         target.notes.forget()  # what was read for it

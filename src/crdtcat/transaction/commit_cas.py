@@ -15,14 +15,17 @@ import numpy as np
 
 from crdtcat.claiming import Committing
 from crdtcat.cold_claims import newest
+from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict
 from crdtcat.format.version import decode_version
 from crdtcat.head import Head, Version
+from crdtcat.limits import CONFLICTS_MAX
 from crdtcat.preparing import Prepared, Switched, TransactionChange, commit_prepared, transaction_slot
 from crdtcat.protocol.claimer import Parent
 from crdtcat.reading import claimed_above
 from crdtcat.staged import StagedSession
+from crdtcat.telling import SHOWN_MAX, Stand, named, tell_all
 from crdtcat.transaction.commit import committed_versions, switched_meanwhile
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.writer import Slot
@@ -44,7 +47,8 @@ def commit_cas(
     number if something of it may be in the store.
 
     Raises:
-        CommitConflict: a commit that came between touched the same; nothing was committed.
+        CommitConflict: commits that came between touched the same; nothing was committed. It tells of every
+            table, which costs a refresh of each.
         CommitContended: others were faster too often, or waited longer than the lease and aborted it.
         CommitUnknown: the store gave no clear answer.
         StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible.
@@ -57,6 +61,10 @@ def commit_cas(
     claims = _claims(sessions, slot, folders, policy, serializable=serializable)
     try:
         done = commit_prepared(store, slot, claims, prepared, aborted)
+    except CommitConflict as error:
+        again = _claims(sessions, slot, folders, policy, serializable=serializable)
+        tell_all(error, (Stand(work.session, change, work.seen, above) for work, change, above, _ in again))
+        raise
     except Switched as error:
         error.session.refresh()  # or dropped: it says so
         raise switched_meanwhile(error.session.table) from error
@@ -89,18 +97,21 @@ def require_unchanged(sessions: Sequence[StagedSession]) -> None:
 
     For serializable transactions that change nothing. A refresh of each table. Raises `CommitConflict`.
     """
+    found: list[Overlap] = []
     for session in sessions:
         session.base.refresh()
         log, asked = session.base.state.log, session.asked
         for index in np.flatnonzero(claimed_above(log, newest(session.pinned))).tolist():
-            found = asked.judged(log, index)
-            if found:
-                listed = "\n  ".join(map(str, found))
-                raise CommitConflict(
-                    f"table {session.table!r}: another commit changed what this transaction had read there "
-                    f"while it read other tables; it changes nothing: repeat it\n  {listed}",
-                    conflicts=found,
-                )
+            found += named(session.base, asked.judged(log, index))
+    if found:
+        tables = ", ".join(dict.fromkeys(repr(item.table) for item in found))
+        listed = "\n  ".join(map(str, found[:SHOWN_MAX]))
+        raise CommitConflict(
+            f"{tables}: other commits changed what this transaction had read there while it read other "
+            f"tables; it changes nothing: repeat it\n  {listed}",
+            conflicts=tuple(found[:CONFLICTS_MAX]),
+            complete=len(found) <= CONFLICTS_MAX,
+        )
 
 
 def _versions(session: StagedSession, work: Committing) -> tuple[Version, ...]:

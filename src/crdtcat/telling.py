@@ -1,0 +1,128 @@
+"""Everything that stands in a commit's way, told at once: of every table, of every commit that came between.
+
+A commit stops at the first conflict that nobody answers. Whoever handles the error wants to know the rest,
+too, before repeating it: so the tables are read once more, and what came after is held against the same
+change. Resolvers are not asked about it: nothing is committed any more. What cannot be found out by then,
+because the store fails or a table was dropped, is left out, and the error says that it is not complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from crdtcat.changes import LogChange
+from crdtcat.conflicts import Answer, Overlap
+from crdtcat.conflicts.resolve import stands_as_it_is
+from crdtcat.errors import CommitConflict, CrdtcatError
+from crdtcat.incarnations import MAIN
+from crdtcat.limits import CONFLICTS_MAX
+from crdtcat.modes import ModeSwitched
+from crdtcat.protocol.claimer import Parent
+from crdtcat.reading import claimed_above
+from crdtcat.sides import Sides
+
+if TYPE_CHECKING:
+    from crdtcat.head import Head
+    from crdtcat.session import Session
+
+SHOWN_MAX: Final = 10  # conflicts of one table that a message has; the error has them all
+
+
+_Found = tuple["Session", LogChange, "Head | None", Overlap]
+
+
+class Stand(NamedTuple):
+    """A change that is not committed, and the claim above which everything is held against it."""
+
+    session: Session
+    change: LogChange
+    seen: Head | None
+    above: Parent
+
+
+def conflict(
+    session: Session, change: LogChange, seen: Head | None, found: Sequence[Overlap]
+) -> CommitConflict:
+    """The error for what was found in one table. No request."""
+    error = CommitConflict("", change=change)
+    _take(error, [(session, change, seen, item) for item in named(session, found)])
+    return error
+
+
+def named(session: Session, found: Iterable[Overlap]) -> list[Overlap]:
+    """Conflicts that say in which table they are; branches as "table@branch"."""
+    shown = session.table if session.branch == MAIN else f"{session.table}@{session.branch}"
+    return [replace(item, table=shown) for item in found]
+
+
+def tell_rest(error: CommitConflict, session: Session, seen: Head | None) -> None:
+    """Add to an error of one table what came after the commit that it names. A refresh."""
+    last = max(error.conflicts, key=lambda item: item.theirs)
+    tell_all(error, [Stand(session, error.change, seen, Parent(last.number, last.theirs))])
+
+
+def tell_all(error: CommitConflict, stands: Iterable[Stand]) -> None:
+    """Add to an error what else is in the way of its change, or of its changes. A refresh of each table."""
+    told = {(item.table, item.theirs, item.kind) for item in error.conflicts}
+    more: list[_Found] = []
+    error.complete = False
+    with suppress(CrdtcatError, ModeSwitched, _TooMany):  # the first conflict is what went wrong
+        for stand in stands:
+            for item in _rest(stand):
+                if (item.table, item.theirs, item.kind) in told:
+                    continue
+                if len(told) + len(more) >= CONFLICTS_MAX:
+                    raise _TooMany
+                more.append((stand.session, stand.change, stand.seen, item))
+        error.complete = True
+    _take(error, more)
+
+
+class _TooMany(Exception):
+    """No error: acted on."""
+
+
+def _rest(stand: Stand) -> Iterator[Overlap]:
+    stand.session.refresh()
+    log = stand.session.state.log
+    for index in np.flatnonzero(claimed_above(log, stand.above)).tolist():
+        found = named(stand.session, stand.change.judged_in(log, index).conflicts)
+        yield from (item for item in found if _is_open(stand.change, item))
+
+
+def _is_open(change: LogChange, overlap: Overlap) -> bool:
+    """Whether no word settles it: what a function would say is not known before it is asked."""
+    answer = change.policy.answer(overlap)
+    if not isinstance(answer, Answer) or answer is Answer.FAIL:
+        return True
+    return not change.patchable and not stands_as_it_is(overlap.kind, answer)
+
+
+def _take(error: CommitConflict, found: Sequence[_Found]) -> None:
+    """Add conflicts to an error, grouped by table, and say so in its message."""
+    sides = [*error.sides, *(Sides(item, session, change, seen) for session, change, seen, item in found)]
+    overlaps = [*error.conflicts, *(item for *_, item in found)]
+    order = sorted(range(len(overlaps)), key=lambda at: (overlaps[at].table, overlaps[at].theirs))
+    error.conflicts = tuple(overlaps[at] for at in order)
+    error.sides = tuple(sides[at] for at in order)
+    error.message = _message(error.by_table)
+    error.args = (error.message,)
+
+
+def _message(by_table: Mapping[str, Sequence[Overlap]]) -> str:
+    names = ", ".join(map(repr, by_table))
+    what = f"table {names}: another commit" if len(by_table) == 1 else f"tables {names}: other commits"
+    advice = "Read again and repeat, or say what shall win with on_conflict=..."
+    lines = [f"{what} touched the same; nothing was committed. {advice}"]
+    for table, found in by_table.items():
+        if len(by_table) > 1:
+            lines.append(f"table {table!r}:")
+        lines += map(str, found[:SHOWN_MAX])
+        if len(found) > SHOWN_MAX:
+            lines.append(f"... and {len(found) - SHOWN_MAX} more")
+    return "\n  ".join(lines)
