@@ -69,6 +69,8 @@ def test_good_column_names(name: Any) -> None:
         ("\ud800", "surrogate"),
         ("a\u2028b", "line separator"),
         ("e\u0301", "\\\\xe9"),
+        (".", "folder"),
+        ("..", "folder"),
         (7, "not int"),
     ],
 )

@@ -2,10 +2,11 @@
 
 Table, branch and tag names become folder and object names, so they are plain ASCII and mean the same on
 every store and file system. Column names are people's words: any Unicode, except what would make two names
-look alike or a name invisible. Confusables are kept simple: a name must already be in NFC (so one text has
-one spelling), may hold no control, format (zero-width, bidirectional), private, surrogate or unassigned
-characters, and two columns of one table may not be equal after NFKC. Names that differ only by case are two
-names; Greek and Latin letters that look alike are two letters.
+look alike or a name invisible, and "." and "..", which are folders wherever a name becomes part of a path.
+Confusables are kept simple: a name must already be in NFC (so one text has one spelling), may hold no
+control, format (zero-width, bidirectional), private, surrogate or unassigned characters, and two columns of
+one table may not be equal after NFKC. Names that differ only by case are two names; Greek and Latin letters
+that look alike are two letters.
 
 Everything here raises `InvalidName` or `LimitExceeded` and says what to use instead. No I/O, no Arrow.
 """
@@ -80,6 +81,8 @@ def validate_column_name(name: str) -> str:
                 f"column name {text!r} holds {reason}, U+{ord(character):04X}, at position {position}: "
                 "remove it"
             )
+    if text in (".", ".."):
+        raise InvalidName(f"column name {text!r} is that of a folder on every file system: choose another")
     if text != text.strip():
         raise InvalidName(f"column name {text!r} has space around it: use {text.strip()!r}")
     normal = unicodedata.normalize("NFC", text)

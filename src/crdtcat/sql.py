@@ -43,6 +43,10 @@ def query(
     duckdb = duckdb_module("sql")
     if not isinstance(text, str):
         raise InvalidArgument(f"sql() takes a query as text, not {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # DuckDB would say that it is no text
+        raise InvalidArgument(f"sql(): {text!r:.80} is not valid Unicode: {error.reason}") from error
     if parameters is not None and not isinstance(parameters, list | tuple | Mapping):
         raise InvalidArgument(f"parameters={parameters!r:.60}: pass a list, or a dict by name")
     require_connection(duckdb, connection)

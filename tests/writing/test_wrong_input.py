@@ -11,6 +11,7 @@ import pytest
 from crdtcat import limits
 from crdtcat.errors import (
     InvalidArgument,
+    InvalidFilter,
     InvalidName,
     LimitExceeded,
     SchemaMismatch,
@@ -195,3 +196,58 @@ def test_wrong_filters(filter: Any) -> None:
     catalog.commit("t", {"a": [1]})
     with refused(catalog, UserError):
         catalog.read("t", filter=filter)
+
+
+HALF = "\ud800"
+
+
+@pytest.mark.parametrize("data", [[{HALF: 1}], {HALF: [1]}, [{"id": 1, HALF: 2}], [{"..": 1}], {".": [1]}])
+@pytest.mark.parametrize("declared", [False, True])
+def test_names_that_no_column_may_have(data: Any, declared: bool) -> None:
+    catalog = lake()
+    if declared:
+        catalog.create_table("t", SCHEMA)
+    with refused(catalog, UserError):
+        catalog.commit("t", data)
+    table = catalog.create_table("t", SCHEMA, exist_ok=True)
+    for verb in (table.append, table.overwrite, table.write):
+        with refused(catalog, UserError):
+            verb(data)
+    with refused(catalog, UserError):
+        table.append(data, evolve=True)
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "kind"),
+    [
+        ([HALF], InvalidName),
+        (["x" * 300], LimitExceeded),
+        (["bucket(2, \u200b)"], InvalidName),
+        (["day(..)"], InvalidName),
+        (['"a "'], InvalidName),
+    ],
+)
+def test_partition_columns_have_names_that_columns_may_have(
+    partition_by: list[str], kind: type[UserError]
+) -> None:
+    catalog = lake()
+    with refused(catalog, kind, "column name"):
+        catalog.create_table("t", partition_by=partition_by)
+    with refused(catalog, UserError):
+        catalog.create_table("t", SCHEMA, key=partition_by)
+
+
+def test_queries_and_filters_that_are_not_unicode() -> None:
+    catalog = lake()
+    catalog.commit("t", [{"name": "x"}])
+    for filter in (
+        f"name = '{HALF}'",
+        f"name like '{HALF}%'",
+        [("name", "=", HALF)],
+        [("name", "in", [HALF])],
+    ):
+        with refused(catalog, InvalidFilter, "Unicode"):
+            catalog.read("t", filter=filter)
+    for query in (f"select '{HALF}'", f'select * from "{HALF}"'):
+        with refused(catalog, InvalidArgument, "Unicode"):
+            catalog.sql(query)

@@ -265,6 +265,8 @@ def _check_keys(data: Mapping[Any, Any], schema: pa.Schema | None) -> None:
             raise SchemaMismatch(
                 f"column {key!r} is not in the schema {schema.names}: drop it, or add the column"
             )
+    if schema is None:
+        names.validate_column_names(data)  # before Arrow sees them: it takes no lone surrogates
 
 
 def _column(name: str, values: Any, t: pa.DataType | None) -> pa.Array | pa.ChunkedArray:

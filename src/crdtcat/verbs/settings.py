@@ -43,6 +43,8 @@ def _settings(
     require_names("partition_by", partition_by)
     require_names("key", key)
     partitioning = parse_partitioning(partition_by)
+    for name in (*(field.column for field in partitioning.fields), *key):
+        validate_column_name(name)
     if time_column is not None:
         validate_column_name(time_column)
     if schema is None:

@@ -97,6 +97,7 @@ def fit(value: Value, kind: pa.DataType, name: str) -> Fitted:  # noqa: PLR0911 
     if pt.is_decimal(kind) and number:
         return _fit_decimal(value, kind)
     if (pt.is_string(kind) or pt.is_large_string(kind)) and isinstance(value, str):
+        require_unicode(value)
         return Fitted(pa.scalar(value, kind), exact=True)
     if (pt.is_binary(kind) or pt.is_large_binary(kind)) and isinstance(value, bytes):
         return Fitted(pa.scalar(value, kind), exact=True)
@@ -105,6 +106,14 @@ def fit(value: Value, kind: pa.DataType, name: str) -> Fitted:  # noqa: PLR0911 
     if pt.is_temporal(kind) and isinstance(value, str | Moment | TimeOfDay | Span):
         return _fit_time(value, kind, name)
     raise wrong_kind(value, kind, name)
+
+
+def require_unicode(text: str) -> None:
+    """Raises `InvalidFilter` for text that no column can hold: half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidFilter(f"{text!r:.200} is not valid Unicode: {error.reason}") from error
 
 
 def wrong_kind(value: Any, kind: pa.DataType, name: str) -> InvalidFilter:

@@ -24,7 +24,7 @@ from sqlglot.errors import SqlglotError
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters.compare import compare, contained
 from crdtcat.scan.filters.like import like
-from crdtcat.scan.filters.literals import fit
+from crdtcat.scan.filters.literals import fit, require_unicode
 from crdtcat.scan.filters.lower import compared, to_expression
 from crdtcat.scan.filters.operand import Operand
 from crdtcat.scan.filters.predicate import (
@@ -64,6 +64,7 @@ def parse_sql(text: str, schema: pa.Schema) -> Predicate:
         InvalidFilter: bad syntax (with its place), an unknown column (with near names), a literal of the
             wrong kind, or SQL that filters do not take.
     """
+    require_unicode(text)
     try:
         tree = _tree(text)
         remember(tree, text)
