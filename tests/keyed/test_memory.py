@@ -23,6 +23,7 @@ from crdtcat.maintenance import compact_keyed
 from crdtcat.scan import execute, merge_execute, merge_read
 from crdtcat.writing.made import stage_made
 from tests.catalog.lakes import lake
+from tests.memory import arrow_bytes
 
 MIB = 2**20
 ROWS = MIB // 4 // 16  # of one upsert: a quarter of a MiB
@@ -78,11 +79,11 @@ def peak(
     table = stored(mebibytes, keys_of)
     rows = table.head().log.rows.sum()
     gc.collect()
-    start, most = pa.total_allocated_bytes(), 0
+    start, most = arrow_bytes(), 0
 
     def look() -> None:
         nonlocal most
-        most = max(most, pa.total_allocated_bytes() - start)
+        most = max(most, arrow_bytes() - start)
 
     act(table, look)
     assert rows > table.scan().count() > rows // 2

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import tracemalloc
 
-import pyarrow as pa
 import pytest
 
 from crdtcat import Table
 from tests.catalog.lakes import append_noise, lake
+from tests.memory import arrow_bytes
 
 MIB = 2**20
 
@@ -33,10 +33,10 @@ def peak(table: Table, depth: str) -> int:
 
     def look(_: object) -> None:
         nonlocal arrow
-        arrow = max(arrow, pa.total_allocated_bytes())
+        arrow = max(arrow, arrow_bytes())
 
     gc.collect()
-    start = pa.total_allocated_bytes()
+    start = arrow_bytes()
     tracemalloc.start()
     try:
         assert table.verify(depth, progress=look).ok  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ import pytest
 from crdtcat import Table
 from crdtcat.maintenance import Progress, compact
 from tests.catalog.lakes import lake
+from tests.memory import arrow_bytes
 
 MIB = 2**20
 
@@ -35,11 +36,11 @@ def stored(mebibytes: int) -> Table:
 
 def peak(table: Table, **options: Any) -> int:
     gc.collect()
-    start, most = pa.total_allocated_bytes(), 0
+    start, most = arrow_bytes(), 0
 
     def look(_: Progress) -> None:
         nonlocal most
-        most = max(most, pa.total_allocated_bytes() - start)
+        most = max(most, arrow_bytes() - start)
 
     result = compact(table._session, progress=look, **options)
     assert result.versions > 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 
-import pyarrow as pa
 import pytest
 
 from crdtcat import Table
 from crdtcat.scan import execute, units
 from tests.catalog.lakes import append_noise, lake
+from tests.memory import arrow_bytes
 
 MIB = 2**20
 
@@ -30,9 +30,9 @@ def stored(mebibytes: int) -> Table:
 
 def peak(table: Table, filter: str | None = None) -> int:
     gc.collect()
-    start, most, seen = pa.total_allocated_bytes(), 0, 0
+    start, most, seen = arrow_bytes(), 0, 0
     for batch in table.scan(filter=filter).to_reader():
-        most = max(most, pa.total_allocated_bytes() - start)
+        most = max(most, arrow_bytes() - start)
         seen += batch.num_rows
         del batch
     assert seen == table.scan(filter=filter).count()
@@ -49,8 +49,8 @@ def test_peak_memory_does_not_depend_on_the_table(filter: str | None) -> None:
 def test_a_slow_consumer_does_not_make_it_run_ahead() -> None:
     reader = stored(48).scan().to_reader()
     gc.collect()
-    start = pa.total_allocated_bytes()
+    start = arrow_bytes()
     reader.read_next_batch()
     for _ in range(50):
-        assert pa.total_allocated_bytes() - start < 12 * MIB
+        assert arrow_bytes() - start < 12 * MIB
     del reader

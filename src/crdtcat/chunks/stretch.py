@@ -136,12 +136,14 @@ def _write_parquet(chunks: Sequence[pa.Table], schema: pa.Schema) -> tuple[memor
     """The Parquet file, and its metadata.
 
     A large one is written into memory a little larger than the content, of which only what is written is ever
-    touched: a sink that grows copies everything again and again, a fifth of all the time. What does not fit
+    touched: a sink that grows copies everything again and again, a fifth of all the time. It comes from the
+    system's allocator, which gives the rest back in place; Arrow's own copies what is kept. What does not fit
     (many columns of few rows, dictionaries that were given up) is written again into one that grows.
     """
     content = sum(chunk.nbytes for chunk in chunks)
     if content >= _LARGE:
-        room = pa.allocate_buffer(content * 5 // 4 + _ROOM * (1 + len(chunks) * len(schema)), resizable=True)
+        size = content * 5 // 4 + _ROOM * (1 + len(chunks) * len(schema))
+        room = pa.allocate_buffer(size, memory_pool=pa.system_memory_pool(), resizable=True)
         sink = pa.FixedSizeBufferWriter(room)
         try:
             metadata = _write_rows(sink, chunks, schema)
