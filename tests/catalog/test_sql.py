@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import signal
 import subprocess
 import sys
@@ -144,6 +145,18 @@ def test_tables_of_every_kind() -> None:
     assert catalog.sql("select count(x), count(*) from empty where x = 'a' or x is null").fetchall() == [
         (1, 2)
     ]
+
+
+def test_moments_with_a_zone_are_fetched() -> None:
+    """DuckDB needs pytz for that, and does not bring it: `crdtcat[sql]` does."""
+    catalog = lake()
+    moment = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
+    for unit in ("s", "ms", "us", "ns"):
+        at = pa.array([moment, None], pa.timestamp(unit, "Europe/Oslo"))
+        catalog.commit(f"t_{unit}", pa.table({"moment": at}))
+        relations = (catalog.sql(f"select moment from t_{unit}"), catalog.table(f"t_{unit}").scan().to_duckdb())
+        for relation in relations:
+            assert relation.fetchall() == [(moment,), (None,)]
 
 
 def test_names_that_need_quotes(catalog: Catalog) -> None:
