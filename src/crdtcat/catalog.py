@@ -12,28 +12,26 @@ from crdtcat.arguments import require_flag
 from crdtcat.clock import HybridClock
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.drive import elapsed_clock
-from crdtcat.ending import end_log
-from crdtcat.errors import AlreadyExists, InvalidName, NotFound
-from crdtcat.format.settings import MARKER, MARKER_NAME, Settings, check_marker, log_folder
+from crdtcat.errors import AlreadyExists, NotFound
+from crdtcat.format.settings import Settings
 from crdtcat.head import Version
-from crdtcat.incarnations import MAIN, all_settings, create, current_settings, drop
+from crdtcat.incarnations import MAIN, create, current_settings
 from crdtcat.locks import ForkSafeLock
+from crdtcat.named_tables import NamedTables
 from crdtcat.names import validate_table_name
 from crdtcat.options import make_options
 from crdtcat.protocol.claimer import Parent
-from crdtcat.session import Session
-from crdtcat.store import Missing, Store, open_store
+from crdtcat.store import Store, open_store
 from crdtcat.table import Table
-from crdtcat.tended_catalog import TendedCatalog
 from crdtcat.transaction import Transaction
-from crdtcat.verbs.branches import end_all
 from crdtcat.verbs.parts import append_first
 from crdtcat.verbs.settings import new_settings, require_exclusion
 from crdtcat.verbs.travel import At
 from crdtcat.writing.copies import new_origin
+from crdtcat.writing.incoming import Incoming
 
 
-class Catalog(TendedCatalog):
+class Catalog(NamedTables):
     """Tables under one root: a local path, `memory://...`, `s3://bucket/prefix`, any fsspec URL.
 
     Opening costs nothing; the first use checks the catalog's format with one GET. Picklable (credentials
@@ -74,11 +72,6 @@ class Catalog(TendedCatalog):
         self._copied = True
         self._start()
 
-    @property
-    def url(self) -> str:
-        """The root, without credentials."""
-        return self.store.url
-
     def __repr__(self) -> str:
         return f"Catalog({self.url!r})"
 
@@ -104,14 +97,19 @@ class Catalog(TendedCatalog):
         declare the columns with `create_table`. Rows that cannot be stored create nothing.
         """
         require_flag("evolve", evolve)
-        try:
-            handle = self.table(table, branch)
-        except NotFound:
-            if branch != MAIN:
-                raise
-            make = lambda: self.create_table(table, exist_ok=True)._session  # noqa: E731
-            return append_first(self.store, self.options, make, data, metadata=metadata, key=key)
-        return handle.append(data, metadata=metadata, key=key, evolve=evolve)
+        rows = Incoming.of(data)
+
+        def committed() -> Version:
+            try:
+                handle = self.table(table, branch)
+            except NotFound:
+                if branch != MAIN:
+                    raise
+                make = lambda: self.create_table(table, exist_ok=True)._session  # noqa: E731
+                return append_first(self.store, self.options, make, rows, metadata=metadata, key=key)
+            return handle.append(rows, metadata=metadata, key=key, evolve=evolve)
+
+        return self._again(committed, can=lambda: rows.can_be_read_again)
 
     def read(
         self,
@@ -123,26 +121,9 @@ class Catalog(TendedCatalog):
         branch: str = MAIN,
     ) -> pa.Table:
         """All rows of a table, merged on read, as an Arrow table. See `Table.scan` for options and cost."""
-        return self.table(table, branch).read(columns, filter, at=at)
+        return self._again(lambda: self.table(table, branch).read(columns, filter, at=at))
 
     # Tables.
-
-    def table(self, name: str, branch: str = MAIN) -> Table:
-        """A handle on a table; the same one each time, until it learns that its table was dropped.
-
-        One GET the first time; two more if the table was dropped and created again. A branch costs two more,
-        and two for each branch that it starts from in turn. Raises `NotFound`.
-        """
-        if branch != MAIN:
-            return self.table(name)._on(branch)
-        validate_table_name(name)
-        with self._lock():
-            if name not in self._tables or self._tables[name].dropped:
-                settings = self._settings(name)
-                if settings is None or settings.dropped:
-                    raise NotFound(f"no table {name!r} in {self.url}; create_table() or commit() makes one")
-                self._tables[name] = self._handle(name, settings)
-            return self._tables[name]
 
     def create_table(
         self,
@@ -206,44 +187,6 @@ class Catalog(TendedCatalog):
         """This handle's hybrid clock."""
         return self._clock
 
-    def __contains__(self, name: object) -> bool:
-        """Whether there is a table of that name. As `table`."""
-        try:
-            return isinstance(name, str) and self.table(name) is not None
-        except (NotFound, InvalidName):
-            return False
-
-    def tables(self) -> list[str]:
-        """The names of all tables. One LIST, and one GET for each folder; two more where one was dropped.
-
-        A table whose settings are damaged is listed: it is there, and opening it says what is wrong.
-        """
-        self._check_format()
-        found = all_settings(self.store, self.store.folders("tables/"))
-        return [
-            name
-            for name, item in found.items()
-            if item is not None and not (isinstance(item, Settings) and item.dropped)
-        ]
-
-    def drop_table(self, name: str) -> None:
-        """Drop a table for everybody: commits still under way to it are dropped with it.
-
-        Handles open on it raise `NotFound` once they list its log, in CAS mode with any commit; commits made
-        blindly in merge mode before that are lost with the table. Two PUTs, in CAS mode three, then its log
-        is deleted (one LIST page and DELETE per 1,000 files), and those of its branches, with one more LIST
-        to find them and a PUT for each. Segments and claims are garbage from then on. Raises `NotFound`.
-        """
-        validate_table_name(name)
-        with self._lock():
-            settings = self._settings(name)
-            if settings is None or settings.dropped:
-                raise NotFound(f"no table {name!r} in {self.url}")
-            drop(self.store, name, settings)
-            self._tables.pop(name, None)
-        end_all(self.store, name, settings.incarnation)
-        end_log(self.store, log_folder(name, MAIN, settings.incarnation), strict=settings.mode == "cas")
-
     def _existing(self, name: str, found: Settings, wanted: Settings, *, exist_ok: bool) -> Table:
         if not exist_ok:
             raise AlreadyExists(f"table {name!r} is already in {self.url}; pass exist_ok=True to use it")
@@ -254,36 +197,6 @@ class Catalog(TendedCatalog):
         if handle is None or handle.dropped or handle._session.settings.incarnation != found.incarnation:
             handle = self._tables[name] = self._handle(name, found)
         return handle
-
-    def _settings(self, name: str) -> Settings | None:
-        self._check_format()
-        return current_settings(self.store, name)
-
-    def _check_format(self, *, create: bool = False) -> None:
-        if self._checked:
-            return
-        try:
-            check_marker(self.store.get(MARKER_NAME))
-        except Missing:
-            if not create:
-                return
-            self.store.put(MARKER_NAME, MARKER)
-        self._checked = True
-
-    def _handle(self, name: str, settings: Settings) -> Table:
-        if settings.mode == "cas":
-            require_exclusion(self.store, name)
-        session = Session(
-            self.store,
-            name,
-            branch=MAIN,
-            settings=settings,
-            options=self.options,
-            clock=self._clock,
-            origin=self._origin,
-            copied=self._copied,
-        )
-        return Table(session)
 
 
 def _opened(url: Any, storage_options: Any) -> Store:

@@ -1,4 +1,4 @@
-"""What tends a catalog as a whole: collecting what no table refers to, figures about all tables, exchange
+"""What tends a catalog as a whole: collecting what no table refers to, exchange
 with others, import of whole folders, queries over several."""
 
 from __future__ import annotations
@@ -6,15 +6,21 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, TypeVar
 
 from crdtcat.clock import HybridClock
-from crdtcat.decisions import read_decision, status_in
-from crdtcat.errors import InvalidArgument, NotFound
+from crdtcat.errors import NotFound
 from crdtcat.format.settings import dropped_name
 from crdtcat.importing import ImportResult, import_here, plan_import
 from crdtcat.incarnations import MAIN, exists
-from crdtcat.maintenance import CatalogStats, GarbageResult, Progress, SyncResult, collect_garbage, sync
+from crdtcat.maintenance import (
+    GarbageResult,
+    Progress,
+    SyncResult,
+    collect_garbage,
+    sync,
+)
 from crdtcat.maintenance.beside import EXIT_SECONDS_MAX, settled
 from crdtcat.maintenance.progress import teller
 from crdtcat.maintenance.transactions import TransactionsResult, collect_transactions
@@ -24,6 +30,8 @@ from crdtcat.sql import query as answer
 from crdtcat.store import Store
 from crdtcat.table import Table
 from crdtcat.verbs.travel import At
+
+_T = TypeVar("_T")
 
 
 class TendedCatalog(ABC):
@@ -40,6 +48,10 @@ class TendedCatalog(ABC):
     @abstractmethod
     def _check_format(self, *, create: bool = False) -> None:
         """Look at the format of what is there, once."""
+
+    @abstractmethod
+    def _again(self, work: Callable[[], _T]) -> _T:
+        """Do something; once more where it met a table that was dropped since it was opened."""
 
     @abstractmethod
     def tables(self) -> list[str]:
@@ -83,30 +95,6 @@ class TendedCatalog(ABC):
         """
         self._check_format()
         return collect_transactions(self.store, self.options, self._open_log)
-
-    def transaction_status(self, id: str) -> str:
-        """What became of a transaction over tables in CAS mode: "committed" or "aborted", for ever; or
-        "prepared": its claims are there, and nobody has decided it.
-
-        One GET; where there is no decision, because it is not made or was collected, a refresh of every table
-        and branch. Raises `NotFound` where no table knows it, and `InvalidArgument` for what is no
-        `Transaction.id`.
-        """
-        try:
-            writer = int(id, 16)
-        except (TypeError, ValueError) as error:
-            raise InvalidArgument(
-                f"{id!r} is not the id of a transaction: it has one once it was prepared, in CAS mode"
-            ) from error
-        found = read_decision(self.store, writer)
-        if found is not None:
-            return "committed" if found else "aborted"
-        for name in self.tables():
-            for branch in (MAIN, *self.table(name).branches()):
-                status = status_in(self.table(name, branch)._session, writer)
-                if status is not None:
-                    return status
-        raise NotFound(f"no table of {self.store.url} knows a transaction {id}")
 
     def _open_log(self, folder: str) -> Session | None:
         """A session on the log in a folder; `None` where its table was dropped.
@@ -200,7 +188,8 @@ class TendedCatalog(ABC):
         """
         tell = teller(progress)
         self._check_format(create=True)
-        plan = plan_import(
+        plan = partial(
+            plan_import,
             self,
             table,
             folder,
@@ -215,7 +204,7 @@ class TendedCatalog(ABC):
             metadata=metadata,
             tell=tell,
         )
-        return import_here(plan, tell)
+        return import_here(self._again(plan), tell)
 
     def sql(
         self,
@@ -251,11 +240,7 @@ class TendedCatalog(ABC):
             NotFound: a table that is not there.
             UnsupportedType: a column that DuckDB cannot hold.
         """
-        return answer(self, query, parameters, at=at, connection=connection)
-
-    def stats(self) -> CatalogStats:
-        """`Table.stats` of every table, and their sums. Requests: what `tables` makes, and each `stats`."""
-        return CatalogStats(tuple(self.table(name).stats() for name in self.tables()))
+        return self._again(lambda: answer(self, query, parameters, at=at, connection=connection))
 
     def sync(
         self,

@@ -197,8 +197,9 @@ def test_a_table_created_again_starts_empty_and_old_handles_find_it() -> None:
     assert again.tags() == {}
     again.append([{"b": "x"}])
     for other in (reader, idle):
+        handle = other.table("t")
         with pytest.raises(NotFound, match="dropped"):
-            other.read("t")  # the handle learns it here
+            handle.read()  # it learns it here
         assert rows(other.read("t")) == [{"b": "x"}]
     with pytest.raises(NotFound, match="'old'"):
         again.read(at="old")

@@ -32,8 +32,9 @@ class Writes(KeptUp):
 
         Args:
             data: Arrow table, batch or reader, anything with `__arrow_c_stream__`, pandas, polars, DuckDB, a
-                list of dicts, a dict of columns. Also an iterable of any of these, such as
-                `pandas.read_csv(chunksize=...)`: its items have the same columns and are read one by one.
+                list of dicts (rows), a dict of columns. Also an iterable of tables, frames or lists of dicts,
+                such as `pandas.read_csv(chunksize=...)`: its items have the same columns and are read one by
+                one. A dict in a list or iterable is always one row, also where its values are lists.
             metadata: what to remember about this commit; `None` is `{}`.
             key: idempotency key: of the commits with one key, one counts.
             evolve: whether columns the table does not have are added.

@@ -19,6 +19,7 @@ from crdtcat.head import Head, Version
 from crdtcat.head.snapshot import versions_of
 from crdtcat.incarnations import MAIN
 from crdtcat.locks import ForkSafeLock
+from crdtcat.log import Log
 from crdtcat.names import validate_branch_name, validate_table_name
 from crdtcat.session import Session
 from crdtcat.staged import StagedSession
@@ -104,12 +105,18 @@ class Transaction(Ending):
 
     def _pin(self, names: Sequence[Name]) -> None:
         """Take in more tables, all of one moment."""
-        bases = [self._base(*name) for name in names]
-        for base in bases[1:]:
-            require_one_mode(base, {bases[0].settings.mode})
-        fresh = [base for name, base in zip(names, bases, strict=True) if name not in self._waiting]
-        held = [(table._session.base, table._session.pinned) for table in self._all()]
-        found = dict(zip((base.folder for base in fresh), pin(fresh, held, self._begun), strict=True))
+
+        def pinned() -> tuple[list[Session], dict[str, Log]]:
+            bases = [self._base(*name) for name in names]
+            for base in bases[1:]:
+                require_one_mode(base, {bases[0].settings.mode})
+            fresh = [base for name, base in zip(names, bases, strict=True) if name not in self._waiting]
+            held = [(table._session.base, table._session.pinned) for table in self._all()]
+            return bases, dict(
+                zip((base.folder for base in fresh), pin(fresh, held, self._begun), strict=True)
+            )
+
+        bases, found = self._catalog._again(pinned)
         for name, base in zip(names, bases, strict=True):
             kept = self._waiting.pop(name, None)
             if kept is not None:

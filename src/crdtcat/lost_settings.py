@@ -1,0 +1,89 @@
+"""A table whose settings are damaged or missing: what can still be said of it, and how it is dropped.
+
+A settings file is never guessed for reading or writing: what every commit means depends on it. But dropping a
+table and looking for damage need little: which numbers its settings files and its log's folders have, and
+whether there are claims. That is in their names. So what was damaged can be dropped, and its name used again,
+and the rest of it can be verified before somebody decides to restore the file or to give up.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from crdtcat.errors import Corrupt
+from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
+from crdtcat.incarnations import MAIN, current_settings, drop
+from crdtcat.protocol import is_claim
+from crdtcat.store import Missing, Store
+
+_FILE: Final = re.compile(r"settings(?:~([0-9]{1,9}))?\.json")
+_FOLDER: Final = re.compile(rf"{MAIN}(?:~([0-9]{{1,9}}))?")
+
+
+def known_or_likely(store: Store, table: str) -> tuple[Settings | None, bool]:
+    """A table's settings; where they are damaged or missing, `likely_settings`. And whether they are known.
+
+    One GET, as `current_settings`; a few LISTs more where no live table is found so.
+    Raises `UnsupportedFormat`: they are of a later release, and nothing is wrong with them.
+    """
+    try:
+        found = current_settings(store, table)
+    except Corrupt:
+        return likely_settings(store, table), False
+    if found is not None and (not found.dropped or not any(_logs(store, table).values())):
+        return found, True
+    return likely_settings(store, table), False  # none are there, or not those of a log that lives
+
+
+def likely_settings(store: Store, table: str) -> Settings | None:
+    """The settings that the names of files allow for: the latest number, and the mode, not columns and key.
+
+    `None` where nothing is there. A LIST or two, and one GET; one more LIST for the mode. Where only
+    `settings.json` is damaged, and a later file says what the table is, that file's settings.
+    """
+    root = f"tables/{table}/"
+    files = [_FILE.fullmatch(item.name.removeprefix(root)) for item in store.list(root)]
+    numbers = [int(match[1] or 1) for match in files if match]
+    logs = _logs(store, table)
+    latest = max((*numbers, *logs), default=0)
+    if not latest:
+        return None
+    name = settings_name(table, latest)
+    try:
+        found = decode_settings(store.get(name), name)
+    except (Missing, Corrupt):
+        pass
+    else:
+        if not found.dropped and found.file_number == latest:
+            return found
+        latest = max(latest, found.file_number + found.dropped)  # look further, it says
+    log = max((number for number, lives in logs.items() if lives), default=latest)
+    strict = any(is_claim(item.name) for item in store.list(log_folder(table, MAIN, log)))
+    number = None if log == latest else latest
+    return Settings(incarnation=log, number=number, mode="cas" if strict else "merge")
+
+
+def _logs(store: Store, table: str) -> dict[int, bool]:
+    """The numbers of the logs that are there, but for branches, and whether each lives: it has no mark that
+    says it was dropped. A LIST, and one for each."""
+    found: dict[int, bool] = {}
+    for match in map(_FOLDER.fullmatch, store.folders(f"tables/{table}/")):
+        number = 0 if match is None else int(match[1] or 1)
+        names = [item.name for item in store.list(log_folder(table, MAIN, number))] if number else []
+        if names:
+            found[number] = dropped_name(log_folder(table, MAIN, number)) not in names
+    return found
+
+
+def drop_likely(store: Store, table: str, likely: Settings) -> list[int]:
+    """Say of a table with damaged settings that all its lives so far are over; which logs that ends.
+
+    Which of them was the last one cannot be told, so each gets its mark. As `drop`, and one PUT for each.
+    """
+    latest = likely.file_number
+    logs = sorted({latest, *_logs(store, table)})
+    for number in logs:
+        store.put(dropped_name(log_folder(table, MAIN, number)), b"")
+    drop(store, table, likely)
+    return logs

@@ -1,0 +1,219 @@
+"""The tables of a catalog by their names: handles on them, what there is, dropping, and looking again.
+
+A handle is kept for each name. It learns that its table was dropped when it lists; whoever asked by name then
+gets the table that has the name now (`_again`), without having to know about handles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from crdtcat.decisions import read_decision, status_in
+from crdtcat.ending import end_log
+from crdtcat.errors import Corrupt, InvalidArgument, InvalidName, NotFound
+from crdtcat.format.settings import MARKER, MARKER_NAME, Settings, check_marker, log_folder
+from crdtcat.incarnations import MAIN, all_settings, current_settings, drop
+from crdtcat.locks import ForkSafeLock
+from crdtcat.lost_settings import drop_likely, known_or_likely
+from crdtcat.maintenance import CatalogStats, Depth, Progress, TableStats, VerifyReport
+from crdtcat.names import validate_table_name
+from crdtcat.session import Session
+from crdtcat.store import Missing
+from crdtcat.table import Table
+from crdtcat.tended_catalog import TendedCatalog
+from crdtcat.verbs.branches import end_all
+from crdtcat.verbs.settings import require_exclusion
+
+_T = TypeVar("_T")
+
+
+class NamedTables(TendedCatalog):
+    """The verbs of a `Catalog` about tables as a whole."""
+
+    _tables: dict[str, Table]
+    _checked: bool
+    _origin: bytes
+    _copied: bool
+    _lock: ForkSafeLock
+
+    @property
+    def url(self) -> str:
+        """The root, without credentials."""
+        return self.store.url
+
+    def table(self, name: str, branch: str = MAIN) -> Table:
+        """A handle on a table; the same one each time, until it learns that its table was dropped.
+
+        One GET the first time; two more if the table was dropped and created again. A branch costs two more,
+        and two for each branch that it starts from in turn. Raises `NotFound`.
+        """
+        if branch != MAIN:
+            return self.table(name)._on(branch)
+        validate_table_name(name)
+        with self._lock():
+            if name not in self._tables or self._tables[name].dropped:
+                settings = self._settings(name)
+                if settings is None or settings.dropped:
+                    raise NotFound(f"no table {name!r} in {self.url}; create_table() or commit() makes one")
+                self._tables[name] = self._handle(name, settings)
+            return self._tables[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a table of that name. As `table`."""
+        try:
+            return isinstance(name, str) and self.table(name) is not None
+        except (NotFound, InvalidName):
+            return False
+
+    def tables(self) -> list[str]:
+        """The names of all tables. One LIST, and one GET for each folder; two more where one was dropped.
+
+        A table whose settings are damaged is listed: it is there, and opening it says what is wrong.
+        """
+        self._check_format()
+        found = all_settings(self.store, self.store.folders("tables/"))
+        return [
+            name
+            for name, item in found.items()
+            if item is not None and not (isinstance(item, Settings) and item.dropped)
+        ]
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table for everybody: commits still under way to it are dropped with it.
+
+        Handles open on it raise `NotFound` once they list its log, in CAS mode with any commit; commits made
+        blindly in merge mode before that are lost with the table. Two PUTs, in CAS mode three, then its log
+        is deleted (one LIST page and DELETE per 1,000 files), and those of its branches, with one more LIST
+        to find them and a PUT for each. Segments and claims are garbage from then on.
+
+        A table whose settings are damaged or missing is dropped, too, with every earlier one of its name: a
+        few LISTs more, and a PUT for each log that is there. Raises `NotFound`, and `UnsupportedFormat` for
+        settings of a later release.
+        """
+        validate_table_name(name)
+        with self._lock():
+            self._check_format()
+            settings, known = known_or_likely(self.store, name)
+            if settings is None or settings.dropped:
+                raise NotFound(f"no table {name!r} in {self.url}")
+            logs = [settings.incarnation]
+            if known:
+                drop(self.store, name, settings)
+            else:
+                logs = drop_likely(self.store, name, settings)
+            self._tables.pop(name, None)
+        for number in logs:
+            end_all(self.store, name, number)
+            end_log(self.store, log_folder(name, MAIN, number), strict=settings.mode == "cas")
+
+    def verify(
+        self,
+        table: str,
+        depth: Depth = "bytes",
+        *,
+        progress: bool | Callable[[Progress], object] | None = None,
+    ) -> VerifyReport:
+        """`Table.verify` of a table by its name, also where it cannot be opened: damaged settings are one of
+        the problems then, and the rest is looked at as far as it can be without them.
+
+        What is counted of a keyed table is then chunks before merging. Requests: as `Table.verify`; for
+        damaged settings three LISTs and a GET more. Raises `NotFound`, and as `Table.verify` does.
+        """
+        validate_table_name(table)
+        try:
+            return self._again(lambda: self.table(table).verify(depth, progress=progress))
+        except (NotFound, Corrupt):
+            likely, known = known_or_likely(self.store, table)
+            if likely is None or known:
+                raise
+        return self._handle(table, likely).verify(depth, progress=progress)
+
+    def stats(self) -> CatalogStats:
+        """`Table.stats` of every table, and their sums. Requests: what `tables` makes, and each `stats`."""
+        found = [self._again(partial(self._stats_of, name)) for name in self.tables()]
+        return CatalogStats(tuple(found))
+
+    def _stats_of(self, name: str) -> TableStats:
+        return self.table(name).stats()
+
+    def transaction_status(self, id: str) -> str:
+        """What became of a transaction over tables in CAS mode: "committed" or "aborted", for ever; or
+        "prepared": its claims are there, and nobody has decided it.
+
+        One GET; where there is no decision, because it is not made or was collected, a refresh of every table
+        and branch. Raises `NotFound` where no table knows it, and `InvalidArgument` for what is no
+        `Transaction.id`.
+        """
+        try:
+            writer = int(id, 16)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument(
+                f"{id!r} is not the id of a transaction: it has one once it was prepared, in CAS mode"
+            ) from error
+        found = read_decision(self.store, writer)
+        if found is not None:
+            return "committed" if found else "aborted"
+        for name in self.tables():
+            for branch in (MAIN, *self.table(name).branches()):
+                status = status_in(self.table(name, branch)._session, writer)
+                if status is not None:
+                    return status
+        raise NotFound(f"no table of {self.store.url} knows a transaction {id}")
+
+    def _again(self, work: Callable[[], _T], *, can: Callable[[], bool] = lambda: True) -> _T:
+        """Do something that goes by names of tables; once more where it met a table that somebody else had
+        dropped: the name may stand for another one by now.
+
+        Costs what `work` does, twice at most. `can` says, after it failed, whether it may be done again.
+        """
+        try:
+            return work()
+        except NotFound:
+            if not can() or not self._has_lost_one():
+                raise
+        return work()
+
+    def _has_lost_one(self) -> bool:
+        """Whether a handle has learnt that its table or branch is gone. A refresh for each lost branch, whose
+        table may be gone with it."""
+        lost = False
+        for table in list(self._tables.values()):
+            if any(branch.dropped for branch in list(table._branches.values())):
+                lost = True
+                with suppress(NotFound):
+                    table._session.refresh()
+            lost = lost or table.dropped
+        return lost
+
+    def _settings(self, name: str) -> Settings | None:
+        self._check_format()
+        return current_settings(self.store, name)
+
+    def _check_format(self, *, create: bool = False) -> None:
+        if self._checked:
+            return
+        try:
+            check_marker(self.store.get(MARKER_NAME))
+        except Missing:
+            if not create:
+                return
+            self.store.put(MARKER_NAME, MARKER)
+        self._checked = True
+
+    def _handle(self, name: str, settings: Settings) -> Table:
+        if settings.mode == "cas":
+            require_exclusion(self.store, name)
+        session = Session(
+            self.store,
+            name,
+            branch=MAIN,
+            settings=settings,
+            options=self.options,
+            clock=self._clock,
+            origin=self._origin,
+            copied=self._copied,
+        )
+        return Table(session)

@@ -1,0 +1,141 @@
+"""Tables whose settings are damaged or lost: they are verified as far as can be, dropped, and made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from crdtcat import Catalog
+from crdtcat.errors import Corrupt, NotFound, UnsupportedFormat
+from tests.catalog.lakes import another, lake
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+SETTINGS = "tables/t/settings.json"
+
+
+def flipped(catalog: Catalog, name: str) -> None:
+    data = bytearray(catalog.store.get(name))
+    data[20] ^= 1
+    catalog.store.put(name, bytes(data))
+
+
+def gone(catalog: Catalog, name: str) -> None:
+    catalog.store.delete([name])
+
+
+def once(catalog: Catalog, **settings: Any) -> str:
+    catalog.create_table("t", SCHEMA, **settings).append([{"id": 1}])
+    return SETTINGS
+
+
+def again(catalog: Catalog) -> str:
+    once(catalog)
+    catalog.drop_table("t")
+    once(catalog)
+    return "tables/t/settings~2.json"
+
+
+def statement_of_another(catalog: Catalog) -> str:
+    again(catalog)
+    return SETTINGS
+
+
+def switched(catalog: Catalog) -> str:
+    once(catalog)
+    catalog.table("t").switch_mode("cas")
+    catalog.table("t").append([{"id": 2}])
+    return "tables/t/settings~2.json"
+
+
+def dropped(catalog: Catalog) -> str:
+    once(catalog)
+    catalog.drop_table("t")
+    return SETTINGS
+
+
+LIVES: dict[str, Callable[[Catalog], str]] = {
+    "once": once,
+    "cas": lambda catalog: once(catalog, mode="cas"),
+    "keyed": lambda catalog: once(catalog, key=["id"]),
+    "again": again,
+    "statement": statement_of_another,
+    "switched": switched,
+    "dropped": dropped,
+}
+HARMS = {"flipped": flipped, "gone": gone}
+
+
+def made(life: str) -> tuple[Catalog, str]:
+    catalog = lake(max_commit_delay_seconds=0.0)
+    catalog.commit("other", [{"id": 7}])
+    return catalog, LIVES[life](catalog)
+
+
+@pytest.mark.parametrize("life", LIVES)
+@pytest.mark.parametrize("harm", HARMS)
+def test_it_is_dropped_and_made_again(life: str, harm: str) -> None:
+    catalog, name = made(life)
+    old = None if life == "dropped" else catalog.table("t")
+    HARMS[harm](catalog, name)
+    fresh = another(catalog)
+    if harm == "flipped":
+        with pytest.raises(Corrupt, match="settings"):
+            fresh.create_table("t", SCHEMA)
+    fresh.drop_table("t")
+    with pytest.raises(NotFound):
+        fresh.table("t")
+    with pytest.raises(NotFound):
+        fresh.drop_table("t")
+    assert another(catalog).tables() == ["other"]
+    if old is not None:
+        with pytest.raises(NotFound, match="was dropped"):
+            old.read()
+    fresh.create_table("t", pa.schema([("x", pa.string())])).append([{"x": "new"}])
+    assert another(catalog).read("t").to_pylist() == [{"x": "new"}]
+    another(catalog).collect(grace=0)
+    another(catalog).collect(grace=0)
+    assert another(catalog).read("t").to_pylist() == [{"x": "new"}]
+    assert another(catalog).read("other").num_rows == 1
+    assert another(catalog).verify("t", "content").ok
+
+
+@pytest.mark.parametrize("life", ["once", "cas", "keyed", "again", "statement", "switched"])
+@pytest.mark.parametrize("harm", HARMS)
+def test_it_is_verified_by_a_new_process(life: str, harm: str) -> None:
+    catalog, name = made(life)
+    assert another(catalog).verify("t").ok
+    HARMS[harm](catalog, name)
+    report = another(catalog).verify("t", "content")
+    assert [problem.name for problem in report.problems] == [name]
+    assert report.rows >= 1
+    folder = max(name for name in catalog.store.folders("tables/t/") if name.startswith("main"))
+    files = [item.name for item in catalog.store.list(f"tables/t/{folder}/")]
+    version = max(file for file in files if file.endswith(".v")) if life != "cas" else ""
+    last = max([file for file in files if file.endswith(".c")], default=version)
+    catalog.store.put(last, catalog.store.get(last)[:-1])
+    found = {problem.name for problem in another(catalog).verify("t", "metadata").problems}
+    assert {name, last} <= found
+
+
+def test_what_was_never_there_is_not_found() -> None:
+    catalog = lake()
+    for call in (catalog.verify, catalog.drop_table):
+        with pytest.raises(NotFound, match="'t'"):
+            call("t")
+    once(catalog)
+    catalog.drop_table("t")
+    with pytest.raises(NotFound):
+        another(catalog).verify("t")
+
+
+def test_settings_of_a_later_release_are_no_damage() -> None:
+    catalog, name = made("once")
+    text = catalog.store.get(name).replace(b'"format":1', b'"format":2')
+    catalog.store.put(name, text)
+    for call in (another(catalog).drop_table, another(catalog).verify):
+        with pytest.raises(UnsupportedFormat):
+            call("t")
+    assert catalog.store.get(name) == text
