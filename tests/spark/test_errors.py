@@ -13,7 +13,7 @@ import pytest
 
 from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument, NotFound, UnsupportedType
-from crdtcat.spark import load, save
+from crdtcat.spark import checkpoint, collect, compact, import_parquet, load, save, verify
 from crdtcat.spark.options import parse_options
 
 SECRET = "hush-" + secrets.token_hex(8)
@@ -125,3 +125,29 @@ def test_options() -> None:
     ):
         with pytest.raises(InvalidArgument):
             parse_options(wrong)
+
+
+def test_what_is_no_session_and_no_frame(spark: Any, tmp_path: Path) -> None:
+    lake = Catalog(tmp_path / "lake")
+    lake.commit("t", [{"id": 1}])
+    for rows in ([{"id": 2}], None, lake.read("t")):
+        with pytest.raises(InvalidArgument, match="takes a DataFrame of Spark's, not"):
+            save(rows, lake, "t")
+    verbs: tuple[Callable[..., Any], ...] = (load, verify, compact, checkpoint)
+    for other in (None, lake):
+        for verb in verbs:
+            with pytest.raises(InvalidArgument, match="pass the Spark session first"):
+                verb(other, lake, "t")
+        with pytest.raises(InvalidArgument, match="pass the Spark session first"):
+            collect(other, lake)
+        with pytest.raises(InvalidArgument, match="pass the Spark session first"):
+            import_parquet(other, lake, "t", tmp_path)
+    frame = spark.range(3)
+    for commit in ("job", "task"):
+        given: tuple[dict[str, Any], ...] = ({"key": "id"}, {"partition_by": "id"}, {"evolve": "no"})
+        for wrong in given:
+            with no_job(spark), pytest.raises(InvalidArgument, match=f"{next(iter(wrong))}=.*pass"):
+                save(frame, lake, "new", commit=commit, **wrong)
+    with pytest.raises(InvalidArgument, match="native='no'"):
+        load(spark, lake, "t", native="no")  # type: ignore[arg-type]
+    assert lake.tables() == ["t"]

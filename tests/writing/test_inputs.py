@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.types import to_storage
-from crdtcat.errors import SchemaMismatch
+from crdtcat.errors import SchemaMismatch, UserError
 from crdtcat.testing.strategies import arrow_tables
 from tests.catalog.lakes import another, lake, refused, rows
 
@@ -252,3 +253,49 @@ def test_iterables_take_the_types_of_the_table(verb: str) -> None:
     else:
         getattr(table, verb)(frames)
     assert rows(table.read()) == [{"a": 1.0}, {"a": 2.0}, {"a": 2.5}]
+
+
+def test_a_dict_in_a_list_or_iterable_is_a_row_and_by_itself_it_is_columns() -> None:
+    rows = [{"a": [1, 2]}, {"a": [3]}]
+    for data in (rows, tuple(rows), iter(rows), (row for row in rows)):
+        catalog = lake()
+        catalog.commit("t", data)
+        assert catalog.read("t").to_pylist() == rows
+    catalog = lake()
+    catalog.commit("t", rows[0])
+    with catalog.table("t").stream() as stream:
+        stream.write({"a": [3]})
+        stream.write([{"a": 4}])
+    assert catalog.read("t")["a"].to_pylist() == [1, 2, 3, 4]
+
+
+def test_days_of_numpy_are_dates() -> None:
+    day, date = np.datetime64("2026-01-01"), dt.date(2026, 1, 1)
+    for data in ([{"v": day}], {"v": [day]}, {"v": [day, None, np.datetime64("NaT", "D")]}):
+        catalog = lake()
+        catalog.commit("t", data)
+        assert catalog.read("t").schema.field("v").type == pa.date32()
+        assert catalog.read("t")["v"][0].as_py() == date
+        for filter in (
+            [("v", ">=", day)],
+            [("v", "in", [day])],
+            [("v", "=", np.datetime64("2026-01-01T00:00:00"))],
+        ):
+            assert catalog.read("t", filter=filter).num_rows == 1
+        assert catalog.read("t", filter=[("v", "<", day)]).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [
+        ({"v": [np.datetime64("2026-01-01"), 5]}, "row 1: 5 does not fit"),
+        ([{"v": [np.datetime64("2026-01-01")]}], "no value that Arrow has a type for"),
+        ([{"v": np.datetime64("2026-01", "M")}], "no value that Arrow has a type for"),
+        ({"v": np.array(1)}, "column 'v' is numpy.ndarray, not a list"),
+        (np.array(1), "cannot take rows from numpy.ndarray"),
+        ([{"v": np.array(5)}], "no value that Arrow has a type for"),
+    ],
+)
+def test_values_of_numpy_that_are_refused(data: Any, part: str) -> None:
+    with pytest.raises(UserError, match=re.escape(part)):
+        lake().commit("t", data)

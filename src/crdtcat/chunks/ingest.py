@@ -8,7 +8,8 @@
 | polars LazyFrame | collected first: it is a query, not data |
 | list of dicts | a column per key, a missing key is null |
 | dict of columns | a column per key |
-| iterable of any of these (`pandas.read_csv(chunksize=...)`, a generator of frames) | one by one |
+| iterable of any of these but dicts (`pandas.read_csv(chunksize=...)`, a generator of frames) | one by one |
+| iterable of dicts | as a list of dicts: each is a row, also where its values are lists |
 
 Readers, streams and iterables are passed on batch by batch and never held whole. Libraries are recognized by
 the module of the object's type, so none is imported that the caller did not import. Schema metadata (pandas
@@ -39,7 +40,8 @@ from crdtcat.errors import InvalidArgument, SchemaMismatch
 
 _ACCEPTED = (
     "an Arrow table, record batch or reader, anything with __arrow_c_stream__, a pandas or polars frame, "
-    "a DuckDB relation, a list of dicts, a dict of columns, or an iterable of any of these"
+    "a DuckDB relation, a list of dicts, a dict of columns, or an iterable of tables, of frames or of lists "
+    "of dicts"
 )
 
 _NOTHING = object()
@@ -127,13 +129,18 @@ def is_iterable_of_rows(data: Any) -> bool:
     single = (
         pa.RecordBatchReader | pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray | Mapping | str | bytes
     )
-    if isinstance(data, single) or not isinstance(data, Iterable):
+    if isinstance(data, single) or not isinstance(data, Iterable) or _is_one_value(data):
         return False
     library = type(data).__module__.partition(".")[0]
     if library == "pandas" and hasattr(data, "columns" if type(data).__name__ == "DataFrame" else "to_frame"):
         return False
     lazy = library == "polars" and type(data).__name__ == "LazyFrame"
     return not (lazy or hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"))
+
+
+def _is_one_value(data: Any) -> bool:
+    """Whether it is a numpy array of no dimension: it looks like a list, and has no length."""
+    return isinstance(data, np.ndarray) and data.ndim == 0
 
 
 def _foreign_reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
@@ -259,7 +266,7 @@ def _check_keys(data: Mapping[Any, Any], schema: pa.Schema | None) -> None:
             )
         if not isinstance(key, str):
             raise InvalidArgument(f"column name {key!r} is {type_name(key)}, not a text")
-        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        if isinstance(values, str | bytes) or not hasattr(values, "__len__") or _is_one_value(values):
             raise InvalidArgument(f"column {key!r} is {type_name(values)}, not a list or an array of values")
         if schema is not None and key not in schema.names:
             raise SchemaMismatch(

@@ -43,6 +43,17 @@ def is_null(value: Any) -> bool:
     return type(value).__name__ in {"NAType", "NaTType"} and type(value).__module__.startswith("pandas")
 
 
+def plain_date(value: Any) -> Any:
+    """A `datetime64` that counts days as Python's date, where there is one; everything else as it is.
+
+    pyarrow takes those that count seconds or less, and fails on days with an error of its own.
+    """
+    if isinstance(value, np.datetime64) and np.datetime_data(value.dtype) == ("D", 1):
+        found = value.astype(object)
+        return found if isinstance(found, dt.date) else value
+    return value
+
+
 def leaf_array(values: list[Any], t: pa.DataType) -> pa.Array:
     """The values as type `t`. Raises `Misfit` at the first that is none."""
     if not set(map(type, values)) <= {type(None), *_taken_as_they_are(t, values)}:

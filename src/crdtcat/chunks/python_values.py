@@ -18,9 +18,10 @@ gives an equal one:
 | structs | dicts; a missing key is null, a key too many is refused unless its value is null |
 | maps | dicts, lists of pairs |
 
-numpy scalars and the Timestamp, Timedelta, NaT and NA of pandas count as what they are. One thing is rounded:
-Python has no float32, so a Python float in a float32 or float16 column becomes the nearest one; a finite
-float that would become infinite is refused. 0.0 and -0.0 count as equal.
+numpy scalars and the Timestamp, Timedelta, NaT and NA of pandas count as what they are; a `datetime64` that
+counts days is a date. One thing is rounded: Python has no float32, so a Python float in a float32 or float16
+column becomes the nearest one; a finite float that would become infinite is refused. 0.0 and -0.0 count as
+equal.
 
 Nested values are taken apart column by column, so a leaf's values are looked at together: where all are of
 the one Python type that pyarrow converts exactly, they are not looked at one by one. No I/O.
@@ -41,11 +42,11 @@ import pyarrow as pa
 from crdtcat.chunks import python_leaves
 from crdtcat.chunks.casts import cast_lossless
 from crdtcat.chunks.misfits import refusal
-from crdtcat.chunks.python_leaves import Misfit, is_null
+from crdtcat.chunks.python_leaves import Misfit, is_null, plain_date
 from crdtcat.chunks.type_codes import check_depth, list_kind
 from crdtcat.errors import SchemaMismatch
 
-FAILURES = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
+FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 """What pyarrow raises for Python values that do not fit a type, or each other."""
 
 _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple, Decimal, dt.date, dt.datetime}
@@ -127,11 +128,11 @@ def _type_of(value: Any) -> pa.DataType | None:
 
 
 def _settled(values: list[Any]) -> list[Any]:
-    """Every null as None, Arrow's scalars as what they hold."""
+    """Every null as None, Arrow's scalars as what they hold, numpy's days as dates."""
     if set(map(type, values)) <= _PLAIN:
         return values
     held = (value.as_py() if isinstance(value, pa.Scalar) else value for value in values)
-    return [None if is_null(value) else value for value in held]
+    return [None if is_null(value) else plain_date(value) for value in held]
 
 
 def _build(values: list[Any], t: pa.DataType) -> pa.Array:

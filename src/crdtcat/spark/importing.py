@@ -10,7 +10,7 @@ from crdtcat import Catalog
 from crdtcat.importing import Imported, ImportResult, plan_import
 from crdtcat.incarnations import MAIN
 from crdtcat.maintenance.progress import Tell, teller
-from crdtcat.spark.saving import as_catalog, for_tasks
+from crdtcat.spark.saving import as_catalog, for_tasks, require_session
 from crdtcat.spark.tasks import in_tasks
 from crdtcat.spark.writing import tend
 from crdtcat.writing.imported import ImportUnit
@@ -40,6 +40,7 @@ def import_parquet(
     content, about three times. Raises as `Catalog.import_parquet`, and what Spark raises for failed tasks.
     """
     tell = teller(progress)
+    require_session(spark)
     handle = as_catalog(catalog)
     plan = plan_import(
         for_tasks(handle),

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
 from pyspark.sql import types as st
 
 from crdtcat import Catalog
+from crdtcat.arguments import require_flag
 from crdtcat.chunks.types import decode_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.incarnations import MAIN
@@ -29,7 +30,7 @@ from crdtcat.scan.units import Unit
 from crdtcat.spark.native import NativeGroup, Run, condition, quoted, split
 from crdtcat.spark.pinned import pin
 from crdtcat.spark.reading import Selection
-from crdtcat.spark.saving import as_catalog, for_tasks
+from crdtcat.spark.saving import as_catalog, for_tasks, require_session
 from crdtcat.spark.types import spark_type
 from crdtcat.store import Store
 from crdtcat.store.local import LocalStore
@@ -68,6 +69,9 @@ def load(
         NotFound, InvalidArgument, InvalidFilter, Expired: as `Table.scan` does.
         UnsupportedType: a column that Spark has no type for.
     """
+    require_session(spark)
+    if native is not None:
+        require_flag("native", native)
     handle = for_tasks(as_catalog(catalog))
     opened = handle.table(table, branch)
     pinned = pin(handle, opened, at)

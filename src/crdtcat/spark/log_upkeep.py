@@ -19,7 +19,7 @@ from crdtcat.maintenance import checkpoint as checkpoint_here
 from crdtcat.maintenance.checkpoint import bundle_files, unbundled
 from crdtcat.maintenance.progress import Tell, teller
 from crdtcat.options import COLLECT_GRACE_SECONDS
-from crdtcat.spark.saving import as_catalog, for_tasks
+from crdtcat.spark.saving import as_catalog, for_tasks, require_session
 from crdtcat.spark.tasks import in_tasks
 
 Item = TypeVar("Item")
@@ -42,6 +42,7 @@ def checkpoint(
     here: both are done on the driver. Raises as `Table.checkpoint`.
     """
     tell = teller(progress)
+    require_session(spark)
     handle = for_tasks(as_catalog(catalog))
     session = handle.table(table, branch)._session
     blocks = [] if session.settings.mode == "cas" else unbundled(session)
@@ -71,6 +72,7 @@ def collect(
     What is garbage is decided on the driver, from 60 bytes per segment; what is condemned and deleted is
     written and deleted there, too. A task holds one log. Raises as `Catalog.collect`.
     """
+    require_session(spark)
     handle = for_tasks(as_catalog(catalog))
     handle._check_format()
     tell = teller(progress) if progress else None

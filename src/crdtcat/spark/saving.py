@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from crdtcat import Catalog, Version
+from crdtcat.chunks.frames import type_name
 from crdtcat.errors import InvalidArgument
 from crdtcat.incarnations import MAIN
 from crdtcat.spark import keys
@@ -70,6 +71,11 @@ def save(
         CommitError, StoreError: nothing is visible (`job`), or what some tasks committed is (`task`).
         pyspark.errors.PySparkException: a task failed for good; the same holds.
     """
+    if not hasattr(df, "mapInArrow"):
+        raise InvalidArgument(
+            f"save() takes a DataFrame of Spark's, not {type_name(df)}: spark.createDataFrame() makes one; "
+            "Catalog.commit() takes other rows"
+        )
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r}: pass one of {', '.join(MODES)}")
     if commit not in ("job", "task"):
@@ -173,6 +179,12 @@ def _require_first(run: str, batch: int, place: _Place) -> None:
 def as_catalog(catalog: Catalog | str | os.PathLike[str]) -> Catalog:
     """The handle itself, or one on a URL."""
     return catalog if isinstance(catalog, Catalog) else Catalog(catalog)
+
+
+def require_session(spark: Any) -> None:
+    """Raises `InvalidArgument` for what is no Spark session."""
+    if not hasattr(spark, "createDataFrame"):
+        raise InvalidArgument(f"pass the Spark session first, not {type_name(spark)}")
 
 
 def for_tasks(catalog: Catalog) -> Catalog:

@@ -29,7 +29,7 @@ from crdtcat.maintenance.verify_segments import SegmentCheck
 from crdtcat.scan.merge_plan import Group
 from crdtcat.spark.clustering import TaskEngine
 from crdtcat.spark.pinned import pinned_head
-from crdtcat.spark.saving import as_catalog, for_tasks
+from crdtcat.spark.saving import as_catalog, for_tasks, require_session
 from crdtcat.spark.tasks import in_tasks
 
 
@@ -46,6 +46,7 @@ def verify(
 
     The log is checked on the driver. Raises as `Table.verify` does.
     """
+    require_session(spark)
     handle = for_tasks(as_catalog(catalog))
     engine = functools.partial(_SparkCheck, spark, handle, teller(progress) if progress else None)
     return verify_here(handle.table(table, branch)._session, depth, None, engine)
@@ -96,6 +97,7 @@ def compact(
     """
     began = time.monotonic()
     tell = teller(progress) if progress else None
+    require_session(spark)
     handle = for_tasks(as_catalog(catalog))
     session = handle.table(table, branch)._session
     sizes = chunk_sizes(session, rows)

@@ -59,8 +59,7 @@ class StreamWriter:
         return 0 if self._stager is None else self._stager.rows
 
     def write(self, data: Any) -> None:
-        """Take in rows, in any form that `append` takes; a dict is columns. PUTs a segment whenever enough have
-        gathered.
+        """Take in rows, as `append` does: a dict is columns. PUTs a segment whenever enough have gathered.
 
         The first batch decides the columns; later ones may have them in any order, and lack those that may
         be null. Raises `InvalidArgument` once closed, and everything `append` raises about rows; an error in

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from crdtcat.chunks.python_leaves import is_null, plain_date
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters.moments import (
     DAY,
@@ -57,6 +58,9 @@ def normalize(value: Any) -> Value | None:
     """
     if isinstance(value, bool | int | float | Decimal | str | bytes | Moment | TimeOfDay | Span):
         return float(value) if isinstance(value, float) else value
+    if is_null(value):
+        return None
+    value = plain_date(value)
     try:
         scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
         while isinstance(scalar, pa.DictionaryScalar | pa.ExtensionScalar):
