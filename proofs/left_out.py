@@ -1,14 +1,60 @@
 """What `make test` leaves out of the proofs, and why: said at the end of every run of tests/proofs.
 
 `make test` runs what needs only Python and Java: z3's laws, kept vectors, traces, the small scope, and some
-configurations of every TLA+ model. `make proofs` runs everything.
+configurations of every TLA+ model. `make proofs` runs the rest, but for mutants, of which it tries a few, and
+for what is said to be for `make test-all`. Tests that are skipped for their time are named in `SLOW`, which
+is checked against the tests.
 """
 
 from __future__ import annotations
 
 import shutil
 
-from proofs import coq_runner, model_program, mutants, mutants_runner, tla_runner, tools
+from proofs import coq_runner, model_program, mutants, mutants_runner, mutants_verdicts, tla_runner, tools
+
+ALL = "`make test-all`"
+SCOPE = "tests/proofs/test_small_scope.py"
+SLOW: dict[str, tuple[str, str]] = {
+    f"{SCOPE}::test_every_triple_of_states_of_three_dots_two_writers_and_two_registers": (
+        "exhaustive small scope: 1,296 states, 144 here",
+        "half a minute; `make proofs`",
+    ),
+    f"{SCOPE}::test_every_triple_of_logs_of_five_versions_and_their_places": (
+        "exhaustive small scope: 80 logs of five versions, 40 of four here",
+        "seconds; `make proofs`",
+    ),
+    f"{SCOPE}::test_every_pair_of_logs_has_the_head_of_their_versions": (
+        "exhaustive small scope: heads of all pairs of 40 logs, of 20 here",
+        "seconds; `make proofs`",
+    ),
+    "tests/proofs/test_mutants.py::test_mutants_of_every_module_are_killed": (
+        "mutants: a sample of 40",
+        f"minutes; {ALL}",
+    ),
+    "tests/proofs/test_mutants.py::test_no_module_was_changed_without_its_mutants_being_run_again": (
+        "mutants: that every module was run since it was changed",
+        f"hours where one was; {ALL}",
+    ),
+    "tests/protocol/test_scheduler.py::test_the_protocol_holds_in_larger_scopes": (
+        "every interleaving: the two larger scopes",
+        f"a minute each; {ALL}",
+    ),
+    "tests/simulation/test_simulator.py::test_every_promise_holds_for_thousands_of_seeds": (
+        "simulations: 3,000 seeds of 40 steps, 60 of 16 here",
+        f"minutes; {ALL}",
+    ),
+    "tests/simulation/test_all_orders.py::test_every_order_to_the_last": (
+        "all orders of two verbs and one compactor, a sample of larger ones here",
+        f"minutes; {ALL}",
+    ),
+}
+"""Tests that need `CRDTCAT_SLOW=full`: (what, why)."""
+HOURS = {
+    "tests/simulation/test_all_orders.py::test_every_order_with_two_compactors_to_the_last": (
+        "all orders of two verbs and two compactors",
+        "hours; CRDTCAT_SLOW=orders",
+    )
+}
 
 
 def left_out(*, full: bool, models_run: int) -> list[tuple[str, str]]:
@@ -32,7 +78,9 @@ def left_out(*, full: bool, models_run: int) -> list[tuple[str, str]]:
     elif models_run < configurations:
         found.append((f"TLA+: {configurations - models_run} of {configurations} configurations", "time"))
     if not full:
-        found.append(("exhaustive small scope: 972 states, 108 here", "a quarter of a minute"))
-        count = sum(len(mutants.mutants(module)) for module in mutants_runner.TESTS)
-        found.append((f"mutants: all {count}", "half an hour; `make mutants`, a few in `make proofs`"))
-    return found
+        found += SLOW.values()
+    found += HOURS.values()
+    count = sum(len(mutants.mutants(module)) for module in mutants_runner.TESTS)
+    tried = "a sample of 40 ran" if full else "none ran"
+    found.append((f"mutants: {count}, of which {tried}", "hours; `make mutants`, a few in `make proofs`"))
+    return found + mutants_verdicts.said_of_stale()

@@ -7,6 +7,7 @@ survives these is tried against the rest of them. A survivor must be killed by a
 explanation fails the run, and so does, in a full run, an explanation without a survivor.
 
 A run that was ended goes on where it stopped (`mutants_kept.py`); `--afresh` forgets what was found before.
+`--record` writes down, with the code, what a whole run of a module found (`mutants_verdicts.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from proofs import tools
+from proofs import mutants_verdicts, tools
 from proofs.mutants import ROOT, UNCHANGED, Mutant, explained, mutants
 from proofs.mutants_kept import Kept
 from proofs.mutants_trial import ON_IMPORT, Measured, trial
@@ -160,6 +161,8 @@ def report_sample(report: Report) -> None:
     for line in lines:
         verdict, _, name = line.partition(" ")
         (report.good if verdict == KILLED else report.gap)("mutants", name.strip(), verdict)
+    for what, why in mutants_verdicts.said_of_stale():
+        report.note(f"left out: {what} ({why})")
     if len(lines) != SAMPLE:
         report.gap("mutants", "sample", f"{len(lines)} of {SAMPLE} tried: {done.stderr.strip()}")
 
@@ -171,13 +174,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--sample", type=int, help="so many mutants, the same ones every time")
     parser.add_argument("--only", default="", help="those with this text in their names")
     parser.add_argument("--afresh", action="store_true", help="forget what earlier runs found")
+    parser.add_argument("--record", action="store_true", help="write what whole modules gave to mutants.json")
     options = parser.parse_args(arguments)
+    if options.record and (options.only or options.sample is not None):
+        parser.error("--record is for whole modules: without --only and --sample")
     modules = options.modules or list(TESTS)
     known, tried, survivors, unexplained = explained(), 0, set(), 0
     started = time.monotonic()
     kept = Kept(afresh=options.afresh) if options.sample is None else None
+    killed_of: Counter[str] = Counter()
     for mutant, killer in run(modules, options.sample, options.only, kept):
         tried += 1
+        killed_of[mutant.module] += killer is not None
         verdict = KILLED
         if killer is None:
             survivors.add(mutant.name)
@@ -190,6 +198,11 @@ def main(arguments: Sequence[str]) -> int:
     if is_full:
         for name in stale:
             sys.stdout.write(f"{KILLED:<9} {name}, which is explained as if it survived\n")
+    if options.record:
+        for module in modules:
+            mine = {name for name in survivors if name.split(":")[0] == module}
+            if mine <= known.keys() and not any(name.split(":")[0] == module for name in stale):
+                mutants_verdicts.record(module, TESTS[module], killed_of[module], sorted(mine))
     seconds = time.monotonic() - started
     killed = tried - len(survivors)
     sys.stdout.write(f"{killed} of {tried} mutants killed, {unexplained} unexplained, {seconds:.0f} s\n")

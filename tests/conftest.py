@@ -47,7 +47,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     from tests.bounds import FULL  # noqa: PLC0415
 
     models = sum(test.startswith("tests/proofs/test_tla.py::test_a_model") for test in passed)
-    terminalreporter.section("left out of the proofs here; `make proofs` runs all of it")
+    terminalreporter.section("left out of the proofs here")
     for what, why in left_out(full=FULL, models_run=models):
         terminalreporter.write_line(f"{what} ({why})")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -9,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from proofs import coq_runner, model_program, tla_runner, tools
-from proofs.left_out import left_out
+from proofs import coq_runner, model_program, mutants_verdicts, tla_runner, tools
+from proofs.left_out import HOURS, SLOW, left_out
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,13 +25,31 @@ def test_everything_that_did_not_run_is_named_with_a_reason() -> None:
     assert any(what.startswith("mutants") for what in said)
 
 
+def test_every_test_that_is_skipped_for_its_time_is_named() -> None:
+    """Of the folders that the proofs are made of. One that is added, dropped or renamed is noticed."""
+    skipped: dict[bool, set[str]] = {False: set(), True: set()}
+    for folder in ("proofs", "protocol", "simulation"):
+        for path in sorted((ROOT / "tests" / folder).glob("test_*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if not isinstance(node, ast.FunctionDef):
+                    continue
+                marks = " ".join(ast.unparse(mark) for mark in node.decorator_list)
+                if "skipif" in marks and re.search(r"FULL|CRDTCAT_SLOW|HOURS", marks):
+                    skipped["HOURS" in marks].add(f"{path.relative_to(ROOT).as_posix()}::{node.name}")
+    assert skipped == {False: SLOW.keys(), True: HOURS.keys()}
+    assert set(SLOW.values()) <= set(left_out(full=False, models_run=0))
+
+
 def test_what_ran_is_not_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"")
     monkeypatch.setattr(model_program, "built", lambda: tmp_path)
     monkeypatch.setattr(shutil, "which", lambda _: "java")
     monkeypatch.setattr(tools, "TLA_JAR", tmp_path / "there")
-    (only,) = left_out(full=True, models_run=len(tla_runner.configurations()))
-    assert only[0].startswith("Coq")
+    monkeypatch.setattr(mutants_verdicts, "stale", lambda _: {})
+    first, orders, mutants = left_out(full=True, models_run=len(tla_runner.configurations()))
+    assert first[0].startswith("Coq")
+    assert orders in HOURS.values()
+    assert "a sample" in mutants[0]
     monkeypatch.setattr(shutil, "which", lambda _: None)
     assert ("no Java") in dict(left_out(full=True, models_run=0)).values()
 

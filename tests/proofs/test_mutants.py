@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proofs import mutants, mutants_kept, mutants_runner
+from proofs import mutants, mutants_kept, mutants_runner, mutants_verdicts
 
 FULL = os.environ.get("CRDTCAT_SLOW") == "full"
 
@@ -33,6 +33,50 @@ def test_explanations_are_of_mutants_that_exist() -> None:
     names = {mutant.name for module in mutants_runner.TESTS for mutant in mutants.mutants(module)}
     assert mutants.explained().keys() <= names
     assert all(len(reason) > 20 for reason in mutants.explained().values())
+
+
+def test_what_whole_runs_found_is_kept_and_adds_up() -> None:
+    """Of modules that were not changed since: every mutant killed or explained, by names that are known."""
+    known = mutants.explained().keys()
+    stale = mutants_verdicts.stale().keys()
+    entries = mutants_verdicts.read()
+    assert entries.keys() <= mutants_runner.TESTS.keys()
+    for module in entries.keys() - stale:
+        entry = entries[module]
+        assert entry["mutants"] == len(mutants.mutants(module)), module
+        assert entry["killed"] + len(entry["explained"]) == entry["mutants"], module
+        assert set(entry["explained"]) == {name for name in known if name.startswith(f"{module}:")}, module
+
+
+@pytest.mark.skipif(not FULL, reason="hours where something changed; CRDTCAT_SLOW=full")
+def test_no_module_was_changed_without_its_mutants_being_run_again() -> None:
+    assert mutants_verdicts.stale() == {}
+
+
+def test_a_change_of_code_makes_a_run_stale_and_a_change_of_words_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, file = tmp_path / "source.py", tmp_path / "mutants.json"
+    monkeypatch.setattr(mutants, "path_of", lambda name: source)
+    monkeypatch.setattr(mutants_verdicts, "path_of", lambda name: source)
+    monkeypatch.setattr(mutants_runner, "TESTS", {"module": ("test_a.py",)})
+    source.write_text('"""Words."""\ndef f(a):\n    """Words."""\n    return a + 1  # why\n')
+
+    def said() -> str:
+        return "; ".join(f"{what}: {why}" for what, why in mutants_verdicts.said_of_stale(file))
+
+    assert "module (never run)" in said()
+    mutants_verdicts.record("module", ("test_a.py",), 2, ["module:f: 1 -> 2"], file)
+    assert said() == ""
+    source.write_text('"""Other."""\ndef f(a):\n    return a + 1\n')
+    assert said() == ""
+    source.write_text("def f(a):\n    return a + 2\n")
+    assert "module (changed since" in said()
+    assert "`python -m proofs.mutants_runner --record module` runs one; commit proofs/mutants.json" in said()
+    mutants_verdicts.record("module", ("test_a.py",), 2, [], file)
+    assert said() == ""
+    monkeypatch.setattr(mutants_runner, "TESTS", {"module": ("test_a.py", "test_b.py")})
+    assert "changed since" in said()
 
 
 def test_a_mutant_differs_from_the_module_in_one_place() -> None:

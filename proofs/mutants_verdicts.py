@@ -1,0 +1,90 @@
+"""What the last whole run of the mutants of each module found: `mutants.json`, kept with the code.
+
+An entry says of which code it is (a hash of the module's syntax tree without docstrings, so that words may
+change), of which mutants and of which tests, by their names. Where one of these changed, or a module was
+never run, the entry is *stale*: `make proofs` and every run of tests/proofs say so, with what to do, and
+`make test-all` fails. A run of the module writes its entry, and only if it left no survivor unexplained:
+
+    python -m proofs.mutants_runner --record [module ...]
+
+What a changed test no longer notices is not seen here: that is for `--afresh`, now and then.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict
+
+from proofs.mutants import EXPLAINED, mutants, path_of
+
+VERDICTS = EXPLAINED.with_name("mutants.json")
+
+
+class Entry(TypedDict):
+    """A whole run of one module: the hash of what it was a run of, and what it found."""
+
+    run_of: str
+    mutants: int
+    killed: int
+    explained: list[str]
+
+
+def run_of(module: str, tests: Sequence[str]) -> str:
+    """The hash of a module's code, of the names of its mutants and of its list of tests."""
+    tree = ast.parse(path_of(module).read_text())
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node) is not None
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    said = [ast.unparse(tree), *(mutant.name for mutant in mutants(module)), *tests]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]
+
+
+def read(path: Path = VERDICTS) -> dict[str, Entry]:
+    """All entries, by module."""
+    found: dict[str, Entry] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def record(
+    module: str, tests: Sequence[str], killed: int, explained: Sequence[str], path: Path = VERDICTS
+) -> None:
+    """Write the entry of a module, all of whose mutants were tried, and none of which is unexplained."""
+    everything = read(path)
+    everything[module] = {
+        "run_of": run_of(module, tests),
+        "mutants": killed + len(explained),
+        "killed": killed,
+        "explained": sorted(explained),
+    }
+    path.write_text(json.dumps(dict(sorted(everything.items())), indent=1) + "\n")
+
+
+def stale(path: Path = VERDICTS) -> dict[str, str]:
+    """Modules that were never run, or changed since their mutants were run: which of the two."""
+    from proofs.mutants_runner import TESTS  # noqa: PLC0415 - which imports this
+
+    entries = read(path)
+    found = {}
+    for module, tests in TESTS.items():
+        entry = entries.get(module)
+        if entry is None:
+            found[module] = "never run"
+        elif entry["run_of"] != run_of(module, tests):
+            found[module] = "changed since they were run"
+    return found
+
+
+def said_of_stale(path: Path = VERDICTS) -> list[tuple[str, str]]:
+    """(what, what to do), for people; nothing where none is stale."""
+    found = stale(path)
+    modules = ", ".join(f"{module.removeprefix('crdtcat.')} ({why})" for module, why in found.items())
+    command = f"python -m proofs.mutants_runner --record {next(iter(found), '')}"
+    what = f"hours; `{command}` runs one; commit proofs/{VERDICTS.name}"
+    return [(f"whole runs of the mutants of {modules}", what)] if found else []
