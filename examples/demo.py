@@ -185,7 +185,7 @@ def main() -> None:
     """Tell the story, in the folder named on the command line or in a temporary one."""
     with ExitStack() as stack:
         if len(sys.argv) > 1:
-            folder = Path(sys.argv[1])
+            folder = Path(sys.argv[1]).resolve()  # the format runs in processes with other directories
             if folder.exists():
                 raise SystemExit(f"{folder} is there already: name a new folder")
         else:

@@ -95,36 +95,62 @@ def test_secrets_are_never_shown(spark: Any, tmp_path: Path, capfd: pytest.Captu
     shown += _fails(spark, "no table", lambda: missing.load(f"{lake.url}/u"))
     broken = spark.read.format("crdtcat").option("storage_options", storage[:-1])
     shown += _fails(spark, "storage_options is not JSON", lambda: broken.load(f"{lake.url}/t"))
-    options = parse_options({"path": f"{lake.url}/t", "storage_options": storage})
+    options = parse_options({"path": f"{lake.url}/t", "storage_options": storage}, "read")
     shown += repr(options) + str(options) + "".join(capfd.readouterr())
     assert options.storage["secret"] == SECRET
     assert SECRET not in shown
 
 
 def test_options() -> None:
-    options = parse_options(
-        {
-            "Catalog": "s3://b/lake",
-            "TABLE": "t",
-            "columns": '["a,b", "c"]',
-            "partition_by": "day(ts), bucket(4, id)",
-        }
-    )
+    place = {"Catalog": "s3://b/lake", "TABLE": "t"}
+    options = parse_options({**place, "columns": '["a,b", "c"]'}, "read")
     assert (options.catalog, options.table, options.columns) == ("s3://b/lake", "t", ("a,b", "c"))
+    options = parse_options({**place, "partition_by": "day(ts), bucket(4, id)"}, "write")
     assert options.partition_by == ("day(ts)", "bucket(4, id)")
-    assert parse_options({"path": "s3://b/lake/t/"}).catalog == "s3://b/lake"
-    assert parse_options({"path": "/l/t", "checkpointLocation": "x"}).table == "t"
-    for wrong in (
-        {"path": "/l/t", "table": "u"},
-        {"path": "t"},
-        {"path": "/l/t", "max_rows": "0"},
-        {"path": "/l/t", "evolve": "perhaps"},
-        {"path": "/l/t", "metadata": "[]"},
-        {"path": "/l/t", "columns": "[1]"},
-        {"path": "/l/t", "deletes": "keep"},
-    ):
-        with pytest.raises(InvalidArgument):
-            parse_options(wrong)
+    assert parse_options({"path": "s3://b/lake/t/"}, "write").catalog == "s3://b/lake"
+    assert parse_options({"path": "/l/t", "checkpointLocation": "x"}, "write").table == "t"
+    assert parse_options({"path": "/l/t", "start": "latest"}, "stream").start == "latest"
+
+
+@pytest.mark.parametrize(
+    ("use", "given", "message"),
+    [
+        ("read", {"table": "u"}, "either the path"),
+        ("stream", {"max_rows": "0"}, "max_rows='0'"),
+        ("write", {"evolve": "perhaps"}, "evolve='perhaps'"),
+        ("write", {"metadata": "[]"}, "metadata is a JSON object"),
+        ("read", {"columns": "[1]"}, "a JSON list holds names"),
+        ("stream", {"deletes": "keep"}, "deletes='keep'"),
+        ("write", {"at": "x"}, "'at' is for reading a batch"),
+        ("write", {"columns": "a"}, "'columns' is for reading a batch or reading a stream"),
+        ("write", {"filter": "a = 1"}, "'filter'"),
+        ("write", {"changes": "true"}, "'changes'"),
+        ("write", {"start": "latest"}, "'start'"),
+        ("write", {"max_rows": "3"}, "'max_rows' is for reading a stream"),
+        ("read", {"commit": "task"}, "'commit' is for writing"),
+        ("batch", {"key": "a"}, "'key' is for writing"),
+        ("read", {"partition_by": "a"}, "'partition_by'"),
+        ("stream", {"query": "a"}, "'query'"),
+        ("batch", {"max_rows": "3"}, "'max_rows' is for reading a stream"),
+        ("stream", {"at": "x"}, "'at' is for reading a batch"),
+        ("batch", {"start": "latest"}, "'start' is for reading changes"),
+        ("stream", {"changes": "true", "deletes": "ignore"}, "without changes"),
+        ("read", {"option.catalog": "x"}, "CREATE TEMPORARY VIEW"),
+        ("read", {"location": "x"}, "CREATE TEMPORARY VIEW"),
+    ],
+)
+def test_wrong_options(use: Any, given: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        parse_options({"path": "/l/t", **given}, use)
+
+
+def test_relative_paths() -> None:
+    """The format runs in processes of Spark's, wherever those are."""
+    for place in ({"path": "lake/t"}, {"path": "./lake/t"}, {"catalog": "lake", "table": "t"}):
+        with pytest.raises(InvalidArgument, match="is a relative path"):
+            parse_options(place, "read")
+    with pytest.raises(InvalidArgument, match="'catalog' is missing"):
+        parse_options({"path": "t"}, "read")
 
 
 def test_what_is_no_session_and_no_frame(spark: Any, tmp_path: Path) -> None:

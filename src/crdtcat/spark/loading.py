@@ -27,7 +27,8 @@ from crdtcat.errors import InvalidArgument
 from crdtcat.incarnations import MAIN
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.units import Unit
-from crdtcat.spark.native import NativeGroup, Run, condition, quoted, split
+from crdtcat.spark.conditions import condition, quoted
+from crdtcat.spark.native import NativeGroup, Run, split
 from crdtcat.spark.pinned import pin
 from crdtcat.spark.reading import Selection
 from crdtcat.spark.saving import as_catalog, for_tasks, require_session
@@ -116,30 +117,21 @@ def _native_frames(spark: Any, root: str, plan: Plan, group: NativeGroup) -> Ite
         ]
     )
     reader = spark.read.schema(stored).option("recursiveFileLookup", "true").option(_CHECKSUMS, "true")
+    values = _values(group)
     if group.clean:
-        yield _shown(plan, group, reader.parquet(*[f"{root}/{name}" for name in group.clean]))
+        every = reader.parquet(*[f"{root}/{name}" for name in group.clean])
+        yield _shown(plan, group, every.select(*values))
     if group.runs:
         files = list(dict.fromkeys(run.file for run in group.runs))
         every = reader.parquet(*[f"{root}/{name}" for name in files])
-        yield _shown(plan, group, _within(spark, every, group.runs))
+        place = [F.col("_metadata.file_name").alias("file"), F.col("_metadata.row_index").alias("row")]
+        yield _shown(plan, group, _within(spark, every.select(*values, *place), group.runs))
 
 
-def _within(spark: Any, frame: Any, runs: Sequence[Run]) -> Any:
-    """The rows of some runs of files; those of a run given twice come twice."""
-    listed = [(run.file.rpartition("/")[2], run.start, run.stop) for run in runs]
-    wanted = F.broadcast(
-        spark.createDataFrame(listed, "crdtcat_file string, crdtcat_start long, crdtcat_stop long")
-    )
-    found = frame.withColumn("crdtcat_place", F.col("_metadata"))
-    place = F.col("crdtcat_place")
-    inside = (place["row_index"] >= F.col("crdtcat_start")) & (place["row_index"] < F.col("crdtcat_stop"))
-    return found.join(wanted, (place["file_name"] == F.col("crdtcat_file")) & inside)
-
-
-def _shown(plan: Plan, group: NativeGroup, frame: Any) -> Any:
-    """The columns as they are called and typed today, filtered."""
-    columns = []
-    for column, field in group.sources:
+def _values(group: NativeGroup) -> list[Any]:
+    """The columns needed, typed as they are today, and numbered: users' names may be anybody's."""
+    values = []
+    for at, (column, field) in enumerate(group.sources):
         shown = spark_type(column.type, column.name)
         if field is None:
             value = F.lit(None).cast(shown)
@@ -147,13 +139,24 @@ def _shown(plan: Plan, group: NativeGroup, frame: Any) -> Any:
             value = F.col(quoted(field.name))
             if spark_type(decode_type(field.type), field.name) != shown:
                 value = value.cast(shown)
-        columns.append(value.alias(column.name))
-    found = frame.select(*columns)
-    if plan.filter is None:
-        return found
-    wanted = condition(plan.filter.predicate)
-    kept = found if wanted is None else found.filter(wanted)
-    return kept.select(*[F.col(quoted(column.name)) for column in plan.columns])
+        values.append(value.alias(f"c{at}"))
+    return values
+
+
+def _within(spark: Any, frame: Any, runs: Sequence[Run]) -> Any:
+    """The rows of some runs of files; those of a run given twice come twice."""
+    listed = [(run.file.rpartition("/")[2], run.start, run.stop) for run in runs]
+    wanted = F.broadcast(spark.createDataFrame(listed, "of string, start long, stop long"))
+    inside = (F.col("row") >= F.col("start")) & (F.col("row") < F.col("stop"))
+    return frame.join(wanted, (F.col("file") == F.col("of")) & inside)
+
+
+def _shown(plan: Plan, group: NativeGroup, frame: Any) -> Any:
+    """The rows the filter keeps, columns under their names."""
+    names = {column.name: f"c{at}" for at, (column, _) in enumerate(group.sources)}
+    wanted = None if plan.filter is None else condition(plan.filter.predicate, names)
+    kept = frame if wanted is None else frame.filter(wanted)
+    return kept.select(*[F.col(names[column.name]).alias(column.name) for column in plan.columns])
 
 
 def _python_frame(spark: Any, selection: Selection, schema: st.StructType) -> Any:

@@ -14,37 +14,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
 
 from crdtcat.chunks.types import decode_type
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head.columns import Column
 from crdtcat.log.log import Log
-from crdtcat.scan.filters import predicate as tree
-from crdtcat.scan.filters.operand import Field
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.units import Sources, Unit
+from crdtcat.spark.conditions import condition
 from crdtcat.spark.types import spark_type
 
 _UNIT_FIELDS: Final = frozenset({"chunks", "whole", "sources", "segment", "nbytes"})
+_HIDDEN: Final = "_metadata"  # Spark's own column of every file source
 _LEAVES: Final = frozenset({
     pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
     pa.uint64(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.string_view(), pa.binary(),
     pa.large_binary(), pa.binary_view(), pa.date32(),
 })  # fmt: skip
-_COMPARED: Final = (
-    pt.is_integer,
-    pt.is_string,
-    pt.is_large_string,
-    pt.is_boolean,
-    pt.is_date32,
-    pt.is_decimal,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +162,7 @@ def readable(plan: Plan, unit: Unit) -> bool:
     stored = plan.head.columns.fields(int(log.chunk_schema[unit.chunks[0]]))
     folded = [field.name.casefold() for field in stored]
     wanted = [field.name.casefold() for _, field in unit.sources if field is not None]
-    if any(folded.count(name) > 1 for name in wanted) or not wanted:
+    if any(folded.count(name) > 1 for name in wanted) or not wanted or _HIDDEN in wanted:
         return False  # Spark finds columns without regard to case, and counts nothing without one
     return all(field is None or _shown_alike(column, field) for column, field in unit.sources)
 
@@ -211,50 +202,3 @@ def _widens(stored: pa.DataType, shown: pa.DataType) -> bool:
     if pt.is_integer(stored) and pt.is_integer(shown):
         return bool(shown != pa.uint64())
     return bool((small or stored == pa.float32()) and shown == pa.float64())
-
-
-def condition(node: tree.Predicate) -> Any:
-    """A predicate as a condition on Spark's columns, if Spark gives every row the same truth; else `None`."""
-    if isinstance(node, tree.Constant):
-        return F.lit(node.value).cast("boolean")
-    if isinstance(node, tree.Not):
-        inner = condition(node.part)
-        return None if inner is None else ~inner
-    if isinstance(node, tree.And | tree.Or):
-        parts = [condition(part) for part in node.parts]
-        if any(part is None for part in parts):
-            return None
-        joined = parts[0]
-        for part in parts[1:]:
-            joined = joined & part if isinstance(node, tree.And) else joined | part
-        return joined
-    return _leaf(node)
-
-
-def _leaf(node: tree.Predicate) -> Any:
-    if not isinstance(node, tree.Compare | tree.In | tree.IsNull):
-        return None
-    operand = node.operand
-    if not isinstance(operand, Field) or len(operand.path) != 1:
-        return None
-    column = F.col(quoted(operand.path[0]))
-    if isinstance(node, tree.IsNull):
-        return column.isNull()
-    if not any(kind(operand.type) for kind in _COMPARED):
-        return None
-    if isinstance(node, tree.In):
-        return None if node.null is not None else column.isin([value.as_py() for value in node.values])
-    value = F.lit(node.value.as_py())
-    return {
-        "=": column == value,
-        "!=": column != value,
-        "<": column < value,
-        "<=": column <= value,
-        ">": column > value,
-        ">=": column >= value,
-    }[node.operator]
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark's parser takes it whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"

@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument
@@ -20,30 +21,36 @@ SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname", "mergeschema",
 """Options of Spark's own writers that reach every sink."""
 TASK_SEGMENT_BYTES: Final = 128 * 2**20  # Arrow content a task holds before it stores a segment
 
-_KNOWN: Final = {
-    "catalog": "the catalog's URL",
-    "table": "the table's name",
-    "path": "<catalog>/<table>, instead of the two",
-    "storage_options": "JSON for the filesystem: credentials, endpoint; never shown",
-    "branch": "the table's branch, main by default",
-    "at": "read: a snapshot token, a version id, a tag, a moment",
-    "columns": "read: names, separated by commas, or a JSON list",
-    "filter": "read: SQL text",
-    "verify": "read: whether every column is checked against its hash",
-    "partition_bytes": "read: Arrow content per task",
-    "commit": "write: job or task",
-    "partition_by": "write: how a table made here is partitioned, a list",
-    "key": "write: the key of a table made here, a list; rows with the key of others replace them",
-    "evolve": "write: whether new columns may be added",
-    "query": "write: a name under which a repeated write counts once",
-    "metadata": "write: JSON, attached to the commit",
-    "changes": "read: whether rows come with the change they are; needs `start` in a batch",
-    "deletes": "streaming read without changes: fail or ignore",
-    "start": "read of changes: earliest, latest, or what `at` takes",
-    "max_rows": "streaming read: rows per batch, at least one version",
-    "max_bytes": "streaming read: bytes per batch, at least one version",
-    "max_versions": "streaming read: versions per batch",
+Use = Literal["batch", "stream", "read", "write"]
+"""What options are given for; `read` is a batch or a stream, before Spark tells which."""
+
+_EVERY: Final = ("batch", "stream", "write")
+_READ: Final = ("batch", "stream")
+_KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "catalog": _EVERY,
+    "table": _EVERY,
+    "path": _EVERY,
+    "storage_options": _EVERY,
+    "branch": _EVERY,
+    "at": ("batch",),
+    "columns": _READ,
+    "filter": _READ,
+    "verify": _READ,
+    "partition_bytes": _READ,
+    "commit": ("write",),
+    "partition_by": ("write",),
+    "key": ("write",),
+    "evolve": ("write",),
+    "query": ("write",),
+    "metadata": ("write",),
+    "changes": _READ,
+    "deletes": ("stream",),
+    "start": _READ,
+    "max_rows": ("stream",),
+    "max_bytes": ("stream",),
+    "max_versions": ("stream",),
 }
+"""Every option, and what it is for. Their meaning is in docs/spark.md."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +86,10 @@ class SourceOptions:
         )
 
 
-def parse_options(given: Mapping[str, str]) -> SourceOptions:
+def parse_options(given: Mapping[str, str], use: Use) -> SourceOptions:
     """Options as Spark hands them over. Raises `InvalidArgument`, naming the one that is wrong."""
     options = {name.lower(): text for name, text in given.items() if name.lower() not in SPARKS_OWN}
-    unknown = sorted(options.keys() - _KNOWN.keys())
-    if unknown:
-        raise InvalidArgument(f"there is no option {unknown[0]!r}; there are {', '.join(sorted(_KNOWN))}")
+    _check_names(options, use)
     catalog, table = _place(options)
     return SourceOptions(
         catalog,
@@ -111,12 +116,39 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     )
 
 
+def _check_names(options: Mapping[str, str], use: Use) -> None:
+    if any(name == "location" or name.startswith("option.") for name in options):
+        raise InvalidArgument(
+            "CREATE TABLE would enter a table into Spark's own catalog, which keeps no options of ours: "
+            "CREATE TEMPORARY VIEW v USING crdtcat OPTIONS (catalog '...', table '...') instead"
+        )
+    for name in sorted(options):
+        uses = _KNOWN.get(name)
+        if uses is None:
+            raise InvalidArgument(f"there is no option {name!r}; there are {', '.join(sorted(_KNOWN))}")
+        if not set(uses) & ({"batch", "stream"} if use == "read" else {use}):
+            meant = {"batch": "reading a batch", "stream": "reading a stream", "write": "writing"}
+            raise InvalidArgument(
+                f"option {name!r} is for {' or '.join(meant[one] for one in uses)}: leave it out"
+            )
+    labelled = options.get("changes", "").lower() == "true"
+    if use == "batch" and "start" in options and not labelled:
+        raise InvalidArgument("option 'start' is for reading changes: add changes=true, or use at")
+    if "deletes" in options and labelled:
+        raise InvalidArgument("option 'deletes' is for a stream without changes: leave it out")
+
+
 def _place(options: Mapping[str, str]) -> tuple[str, str]:
     path = options.get("path", "")
     if path and ("catalog" in options or "table" in options):
         raise InvalidArgument("give either the path <catalog>/<table>, or the options catalog and table")
     catalog, _, table = path.rstrip("/").rpartition("/") if path else (options.get("catalog", ""), "", "")
     table = table or options.get("table", "")
+    if catalog and table and "://" not in catalog and not Path(catalog).is_absolute():
+        raise InvalidArgument(
+            f"{catalog!r} is a relative path, and processes of Spark have directories of their own: give the "
+            "whole path, or use crdtcat.spark.load and save"
+        )
     if not catalog or not table:
         missing = "catalog" if not catalog else "table"
         raise InvalidArgument(

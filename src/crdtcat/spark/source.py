@@ -50,7 +50,7 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
         """The columns of the snapshot, which is pinned here. Costs a head; Spark asks once per `load()`.
 
         Of changes, the start too: a stream finds its own, and does not mind if there is none any more."""
-        options = parse_options(self.options)
+        options = parse_options(self.options, "read")
         catalog = options.open(upkeep=False)
         table = catalog.table(options.table, options.branch)
         if options.changes and options.start != "earliest":
@@ -64,7 +64,7 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 (it is ours)
         """Reads what `schema` pinned. No request."""
-        options = parse_options(self.options)
+        options = parse_options(self.options, "batch")
         pinned = self._own()
         if isinstance(self._start, CrdtcatError):
             raise self._start
@@ -80,20 +80,23 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Appends rows, or replaces all. Costs a head."""
-        options = parse_options(self.options)
+        options = parse_options(self.options, "write")
         mode = "overwrite" if overwrite else "append"
         return PlannedWriter(_planned(options, schema, mode))
 
     def streamReader(self, schema: StructType) -> ChangeStream:  # noqa: ARG002, N802 (it is ours; Spark's name)
         """The table's changes as a stream."""
-        options = parse_options(self.options)
+        options = parse_options(self.options, "stream")
         return ChangeStream(options, self._own())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802 (Spark's name)
         """Appends each batch exactly once."""
-        options = parse_options(self.options)
+        options = parse_options(self.options, "write")
         if overwrite:
-            raise InvalidArgument("a stream into crdtcat appends: outputMode('complete') is not supported")
+            raise InvalidArgument(
+                "a stream into crdtcat appends: outputMode('complete') is not supported; "
+                "foreachBatch(crdtcat.spark.foreach_batch(..., mode='overwrite')) is"
+            )
         return StreamSink(_planned(options, schema, "append"))
 
 

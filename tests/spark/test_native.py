@@ -1,0 +1,73 @@
+"""`load` over names and values that are Spark's own, or that Spark cannot take: the local reader's rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from crdtcat import Catalog
+from crdtcat.spark import load
+from tests.spark.rows import values
+
+TAKEN = [
+    "_metadata",
+    "_METADATA",
+    "crdtcat_place",
+    "crdtcat_file",
+    "c1",
+    "file",
+    "row",
+    "of",
+    "start",
+    "stop",
+]
+
+
+def lake_of(tmp_path: Path) -> Catalog:
+    return Catalog(tmp_path / "lake", inline_bytes=0, chunk_rows=10, upkeep=False)
+
+
+def test_names_that_are_taken(spark: Any, tmp_path: Path) -> None:
+    """In files with dead row groups, where rows are chosen by their numbers."""
+    lake = lake_of(tmp_path)
+    table = lake.create_table(
+        "t", pa.schema([("k", pa.int64()), *((name, pa.int64()) for name in TAKEN)]), partition_by=["k"]
+    )
+    table.append([{"k": n % 4, **{name: n + at for at, name in enumerate(TAKEN)}} for n in range(60)])
+    table.overwrite([], where="k = 1")
+    assert values(load(spark, lake, "t", filter="file > 20")) == values(table.read(filter="file > 20"))
+    plain = [name for name in table.schema.names if name.lower() != "_metadata"]
+    frame = load(spark, lake, "t", columns=plain)
+    assert "MapInArrow" not in frame._jdf.queryExecution().toString()
+    assert values(frame) == values(table.read(plain))
+
+
+def test_names_that_differ_by_case(spark: Any, tmp_path: Path) -> None:
+    lake = lake_of(tmp_path)
+    lake.commit("t", {"a": [1, 2, 3]})
+    table = lake.table("t")
+    table.add_column("A", pa.int64())
+    table.append([{"a": 4, "A": 5}])
+    for filter in ("a > 1", "A is null", "A = 5 or a = 1"):
+        for columns in (None, ["A"]):
+            frame = load(spark, lake, "t", filter=filter, columns=columns)
+            assert sorted(map(repr, map(tuple, frame.collect()))) == sorted(
+                repr(tuple(row.values())) for row in table.read(columns, filter=filter).to_pylist()
+            )
+
+
+@pytest.mark.parametrize(
+    "filter",
+    ["u > 9223372036854775808", "u in (18446744073709551615, 1)", "u != 18446744073709551615 or u < 2"],
+)
+def test_numbers_beyond_a_long(spark: Any, tmp_path: Path, filter: str) -> None:
+    lake = lake_of(tmp_path)
+    lake.commit("t", pa.table({"u": pa.array([1, 2**63, 2**64 - 1, None], pa.uint64())}))
+    frame = load(spark, lake, "t", filter=filter)
+    assert "MapInArrow" not in frame._jdf.queryExecution().toString()
+    assert (
+        sorted(int(row.u) for row in frame.collect()) == lake.read("t", filter=filter).column("u").to_pylist()
+    )
