@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import date
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -173,11 +174,18 @@ def storage(spark: Any, lake: Catalog, folder: Path) -> None:
     table = lake.table("events")
     say("7. Storage and verification")
     print(f"  {table.checkpoint()}")
-    size = sum(item.size for hh in lake.store.folders("data/") for item in lake.store.list(f"data/{hh}/"))
     plain = folder / "plain"
     load(spark, lake, "events").drop("note").write.parquet(str(plain))
     parquet = sum(path.stat().st_size for path in plain.glob("*.parquet"))
-    print(f"  {size:,} bytes in segments of all tables; the events alone as plain Parquet: {parquet:,}")
+    stats, history = table.stats(), table.history()
+    now = stats.stored_bytes - stats.past_bytes
+    rows = list(accumulate(version.rows_added for version in history))
+    copies = sum(parquet * count // rows[-1] for count in rows)
+    print(f"  the events as they are now: {now:,} bytes in segments; the same as plain Parquet: {parquet:,}")
+    print(
+        f"  all {len(history)} snapshots of them can still be read, and what was compacted is still there: "
+        f"{stats.stored_bytes:,} bytes; a full copy for each would be about {copies:,}"
+    )
     print(f"  {verify(spark, lake, 'events', 'content')}")
 
 
