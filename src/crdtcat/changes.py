@@ -1,7 +1,7 @@
 """A version on its way into a table in CAS mode: its file for any number, and what others mean for it.
 
-Implements `crdtcat.protocol.claimer.Change`: pure values and pure judgement; whoever drives the claimer does
-the waiting and the storing.
+Implements `crdtcat.protocol.claimer.Change`: pure values; whoever drives the claimer does the waiting and the
+storing. Judgement reads where a version's file leaves something open: what was asked before, and keys.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from crdtcat.cold_claims import newest
 from crdtcat.conflicts import Answer, WriteSet, overlaps, write_set
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
+from crdtcat.key_reading import KeyReader
 from crdtcat.log import Log, State, join
 from crdtcat.modes import ModeSwitched
 from crdtcat.protocol import claim_name
@@ -40,6 +41,7 @@ class LogChange:
         decisions: what is known of transactions in the way.
         keys: the columns of the table's key.
         asked: what was read for it, where its isolation is serializable.
+        key_reader: tells the keys of rows in segments, in a keyed table.
     """
 
     folder: str
@@ -52,6 +54,7 @@ class LogChange:
     decisions: dict[int, bool] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
     asked: Asked | None = None
+    key_reader: KeyReader | None = None
 
     @property
     def key(self) -> str | None:
@@ -97,7 +100,9 @@ def judged_by(change: LogChange, writes: Iterable[WriteSet], log: Log, index: in
     if log.operation[index] in (TO_CAS, TO_MERGE):
         raise ModeSwitched
     theirs = write_set(log, index, change.keys)
-    met = (item for mine in writes for item in overlaps(mine, theirs))
+    reader = change.key_reader
+    pairs = ((mine, theirs) if reader is None else reader.exact(mine, theirs) for mine in writes)
+    met = (item for pair in pairs for item in overlaps(*pair))
     found = tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
     return Verdict(theirs.id, found + (change.asked.judged(log, index) if change.asked else ()))
 

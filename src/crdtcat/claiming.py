@@ -29,6 +29,7 @@ from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import Unclear, answers, cause, elapsed_clock, put_all, reason
 from crdtcat.errors import CommitContended, CommitUnknown, StoreError
 from crdtcat.format.version import TO_CAS, TO_MERGE
+from crdtcat.key_reading import key_reader
 from crdtcat.log import Log
 from crdtcat.modes import ModeSwitched, knows_switch
 from crdtcat.pauses import (
@@ -82,7 +83,7 @@ def commit_claim(
         change, work = (
             LogChange(
                 session.folder, body, beyond, slot, policy or Policy.of(session.options.on_conflict),
-                keys=session.settings.key, asked=asked,
+                keys=session.settings.key, asked=asked, key_reader=key_reader(session),
             ),
             Committing(session, slot, seen),
         )  # fmt: skip

@@ -32,6 +32,7 @@ PROPERTY_VALUE_BYTES_MAX = 64 * 1024  # encoded; properties are read with every 
 PROPERTIES_MAX = 10_000  # per table; the whole map is held in every head
 PARTITION_VALUES_PER_COMMIT_MAX = 10_000  # distinct partitions one commit may touch: one chunk each at least
 PARTITION_VALUE_BYTES_MAX = 1024  # one partition's encoded values; they are repeated in every entry
+KEY_ROWS_MAX = 1_000_000  # whose keys are read to judge one commit by another; above, ranges of keys decide
 CONFLICTS_MAX = 1_000  # that one error names, over all tables: more are too many to settle one by one
 TRANSACTION_SECONDS_MAX = 43_200  # from a commit's first segment to its end; collectors wait twice that
 

@@ -55,8 +55,8 @@ class Sides:
 
     The tables have the same rows in the same order, and the columns that both touched, or all of them. Of a
     keyed table they have the rows with the keys in question that are there, with all columns, by rising key;
-    keys of which only a range is known are not looked up. What theirs added to what mine overwrites is in
-    `theirs` alone.
+    where only a range of keys is known, or there are too many to name, none is looked up. What theirs added
+    to what mine overwrites is in `theirs` alone.
 
     Attributes:
         overlap: what was found: kind, rows, columns, partitions, properties, and whose commit.
@@ -141,14 +141,15 @@ class Sides:
 
     def _by_key(self, head: Head) -> pa.Table:
         """Rows with the keys in question."""
-        expression = None
+        wanted = []
         for values in self.overlap.key_values:
             pairs = zip(head.settings.key, values, strict=True)
-            one = functools.reduce(operator.and_, (pc.field(name) == value for name, value in pairs))
-            expression = one if expression is None else expression | one
+            wanted.append(functools.reduce(operator.and_, (pc.field(name) == value for name, value in pairs)))
+        while len(wanted) > 1:  # as a tree, which is less deep than a chain: Arrow walks it recursively
+            wanted = [functools.reduce(operator.or_, wanted[at : at + 2]) for at in range(0, len(wanted), 2)]
         verify = self.session.options.verify
         return Scan(
-            head, self.session.store, columns=None, filter=expression, verify=verify, footers=FooterCache()
+            head, self.session.store, columns=None, filter=wanted[0], verify=verify, footers=FooterCache()
         ).to_table()
 
 

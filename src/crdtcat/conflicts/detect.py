@@ -14,12 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from crdtcat.clock import VersionId
-from crdtcat.conflicts.keys import KeyValues
+from crdtcat.conflicts.keys import KEYS_NAMED_MAX, KeyValues
 from crdtcat.conflicts.kinds import Kind
 from crdtcat.conflicts.write_set import Numbering, Tag, WriteSet
 from crdtcat.format.ops import EVERYTHING, ColumnId, DefinitionId, TypeCode
 from crdtcat.format.version import unpack
 from crdtcat.intervals import RowSet
+
+SHOWN_MAX: Final = 20  # names or keys that a text has; the values have them all
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +37,8 @@ class Overlap:
         columns: names of the columns both touched.
         partitions: packed values of the partitions both touched; `None` in it: an unpartitioned table.
         properties: names both set.
-        keys: what of the keys overlaps, in words.
-        key_values: those keys, as far as they are known: of rows in segments only ranges are.
+        keys: what of the keys overlaps, in words; not more than `crdtcat.conflicts.keys.KEYS_NAMED_MAX`.
+        key_values: those keys, if all of them are known and named.
         definitions: theirs, of the columns both changed.
         table: where, once an error tells it; a branch as "table@branch".
     """
@@ -69,7 +71,8 @@ class Overlap:
             ("keys", self.keys),
         ):
             if values:
-                parts.append(f"{words} {', '.join(values)}")
+                more = ", ..." if len(values) > SHOWN_MAX else ""
+                parts.append(f"{words} {', '.join(values[:SHOWN_MAX])}{more}")
         if self.partition_values:
             listed = ", ".join(map(repr, self.partition_values[:4]))
             more = ", ..." if len(self.partition_values) > 4 else ""
@@ -197,15 +200,19 @@ def _keys(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
             common = ours.common(other)
             if common is None or common:
                 kind = _KEY_KINDS[ours.gone, other.gone]
-                words = {"a range": None} if common is None else {_words(values): values for values in common}
+                words = {RANGE: None} if common is None else {_words(values): values for values in common}
                 found.setdefault(kind, {}).update(words)
                 columns |= both
     for kind, keys in found.items():
         names = tuple(sorted(column.name for column in columns)) if kind is Kind.UPSERT_UPSERT else ()
-        known = (
-            () if None in keys.values() else tuple(values for values in keys.values() if values is not None)
-        )
-        yield Overlap(kind, theirs.id, theirs.number, columns=names, keys=tuple(keys), key_values=known)
+        named = tuple(keys) if len(keys) <= KEYS_NAMED_MAX else (*list(keys)[:KEYS_NAMED_MAX], "...")
+        known = tuple(values for values in keys.values() if values is not None)
+        known = known if len(known) == len(keys) <= KEYS_NAMED_MAX else ()
+        yield Overlap(kind, theirs.id, theirs.number, columns=names, keys=named, key_values=known)
+
+
+RANGE: Final = "a range"
+"""What is said of keys that were not looked at."""
 
 
 def _words(values: KeyValues) -> str:

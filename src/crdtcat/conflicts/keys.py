@@ -2,19 +2,24 @@
 
 Rows that ride inside the version file tell their keys. Of rows in segments the file has the least and the
 greatest key of each chunk, so those are compared as ranges, which may find a key that is not there and never
-misses one. Pure; no store is asked.
+misses one. Whoever may read the segments makes those exact that meet (`crdtcat.key_reading`). Pure; no store
+is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
+from crdtcat.chunks.footer import SegmentRef
 from crdtcat.chunks.inline import decode_inline
-from crdtcat.chunks.keys import KEY_BOUNDS, encoded_key
+from crdtcat.chunks.keys import KEY_BOUNDS, encoded_key, sort_order, starts_of_groups
+from crdtcat.chunks.segment import segment_name
 from crdtcat.format.kinds import GONE, ROWS
 from crdtcat.format.ops import ColumnId
 from crdtcat.format.schema_code import decode_schema
@@ -22,6 +27,19 @@ from crdtcat.log.log import Log
 
 KeyValues = tuple[Any, ...]
 """The values of the key columns of one row."""
+Keys = tuple[pa.Array, ...]
+"""Key columns, in storage types."""
+KEYS_NAMED_MAX: Final = 1_000  # keys that one conflict names; each is a condition where rows are looked up
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """Where a chunk's keys can be read: a segment, the row group there, and the chunk's hash and rows."""
+
+    segment: SegmentRef
+    group: int
+    hash: bytes
+    rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,33 +50,62 @@ class KeyPart:
         gone: whether it deletes them.
         columns: the columns that it sets, without those of the key.
         low, high: no key is below or above; `None`: unknown.
-        exact: every key, as bytes that sort as keys do, with its values; `None`: only the range is known.
+        exact: every key; `None`: only the range is known.
+        source: where they can be read, if only the range is known.
     """
 
     gone: bool
     columns: frozenset[ColumnId]
     low: bytes | None
     high: bytes | None
-    exact: Mapping[bytes, KeyValues] | None
+    exact: Keys | None
+    source: KeySource | None = None
 
     def common(self, other: KeyPart) -> tuple[KeyValues, ...] | None:
-        """The keys of both, empty if there are none; `None` where both are ranges that overlap."""
-        if self.exact is not None and other.exact is not None:
-            return tuple(values for key, values in self.exact.items() if key in other.exact)
-        if self.exact is not None:
-            return tuple(values for key, values in self.exact.items() if other._may_have(key))
-        if other.exact is not None:
-            return other.common(self)
-        apart = _below(self.high, other.low) or _below(other.high, self.low)
-        return () if apart else None
+        """The keys of both, empty if there are none; `None` where both are ranges that overlap.
 
-    def _may_have(self, key: bytes) -> bool:
+        At most one more than `KEYS_NAMED_MAX`. Where one of them is a range, keys that may be in it.
+        """
+        if self.apart(other):
+            return ()
+        if self.exact is not None and other.exact is not None:
+            return _in_both(self.exact, other.exact)
+        if self.exact is not None:
+            inside = (at for at in range(len(self.exact[0])) if other._may_have(self.exact, at))
+            return _values(self.exact, list(islice(inside, KEYS_NAMED_MAX + 1)))
+        return None if other.exact is None else other.common(self)
+
+    def apart(self, other: KeyPart) -> bool:
+        """Whether the ranges tell that no key is in both."""
+        return _below(self.high, other.low) or _below(other.high, self.low)
+
+    def _may_have(self, keys: Keys, row: int) -> bool:
+        key = encoded_key(keys, row)
         return not (_below(key, self.low) or _below(self.high, key))
 
 
 def _below(first: bytes | None, second: bytes | None) -> bool:
     """Whether a bound is known to be below another. A low bound may be cut, so it is compared as a prefix."""
     return first is not None and second is not None and first < second
+
+
+def _in_both(mine: Keys, theirs: Keys) -> tuple[KeyValues, ...] | None:
+    """Keys that are in both; `None` if they are of different types, which cannot be compared. O(n log n)."""
+    if [column.type for column in mine] != [column.type for column in theirs]:
+        return None
+    if not len(mine[0]) or not len(theirs[0]):
+        return ()
+    both = [pa.concat_arrays(pair) for pair in zip(mine, theirs, strict=True)]
+    order = sort_order(both)
+    first = np.flatnonzero(starts_of_groups([column.take(order) for column in both]))
+    row = np.asarray(order.to_numpy(), np.int64)
+    is_theirs = row >= len(mine[0])
+    met = np.maximum.reduceat(is_theirs, first) & ~np.minimum.reduceat(is_theirs, first)
+    return _values(tuple(both), row[first[met]].tolist())
+
+
+def _values(keys: Keys, rows: Sequence[int]) -> tuple[KeyValues, ...]:
+    return tuple(tuple(column[row].as_py() for column in keys) for row in rows[: KEYS_NAMED_MAX + 1])
 
 
 def key_parts(log: Log, index: int, key: Sequence[str]) -> Iterator[KeyPart]:
@@ -81,13 +128,30 @@ def key_parts(log: Log, index: int, key: Sequence[str]) -> Iterator[KeyPart]:
             low=low,
             high=high,
             exact=None if data is None else _exact(data, str(log.id_at(index)), key),
+            source=None if data is not None else _source(log, chunk),
         )
 
 
-def _exact(data: bytes, name: str, key: Sequence[str]) -> dict[bytes, KeyValues]:
+def _exact(data: bytes, name: str, key: Sequence[str]) -> Keys:
     table = decode_inline(data, name, None, columns=list(key))
-    columns = [table.column(at).combine_chunks() for at in range(table.num_columns)]
-    return {
-        encoded_key(columns, row): tuple(column[row].as_py() for column in columns)
-        for row in range(table.num_rows)
-    }
+    return tuple(column.combine_chunks() for column in table.columns)
+
+
+def _source(log: Log, chunk: int) -> KeySource | None:
+    wanted = np.array([chunk, chunk + 1], log.place_chunk.dtype)  # another type would copy all places
+    first, last = np.searchsorted(log.place_chunk, wanted)
+    if first == last:
+        return None
+    segment, group = int(log.place_segment[first]), int(log.place_group[first])
+    title = log.segment_name[segment : segment + 1].tobytes()
+    return KeySource(
+        SegmentRef(
+            segment_name(title[:16], title[16:]),
+            int(log.segment_size[segment]),
+            int(log.segment_footer[segment]),
+            log.segment_digest[segment].tobytes(),
+        ),
+        group,
+        log.hash[chunk].tobytes(),
+        int(log.rows[chunk]),
+    )

@@ -35,6 +35,7 @@ from crdtcat.format.ops import origin_of, with_origin
 from crdtcat.format.sections import Array
 from crdtcat.format.version import TO_CAS, TO_MERGE, encode_version
 from crdtcat.head import Head
+from crdtcat.key_reading import key_reader
 from crdtcat.log import Log, select
 from crdtcat.log.bodies import bodies_of
 from crdtcat.maintenance.merge_result import MergeResult
@@ -166,7 +167,8 @@ def _merged(target: Session, source: Session, since_ms: int, policy: Policy) -> 
     staged = _again(carried, named[lacking], _names(theirs.log, before.log, named, known), target.folder)
     change = MergedChange(
         target.folder, {}, {}, slot, policy, keys=target.settings.key,
-        asked=asked_of(target, before.log, notes), staged=staged, folders=(target.folder,),
+        asked=asked_of(target, before.log, notes), key_reader=key_reader(target),
+        staged=staged, folders=(target.folder,),
         places=tuple(np.flatnonzero(lacking).tolist()),
         seen={named[at : at + 1].tobytes(): at for at in range(len(named))},
         origins=frozenset(named[at : at + 1].tobytes() for at in np.flatnonzero(lacking).tolist()),

@@ -20,6 +20,7 @@ from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict
 from crdtcat.format.version import decode_version
 from crdtcat.head import Head, Version
+from crdtcat.key_reading import key_reader
 from crdtcat.limits import CONFLICTS_MAX
 from crdtcat.preparing import Prepared, Switched, TransactionChange, commit_prepared, transaction_slot
 from crdtcat.protocol.claimer import Parent
@@ -84,7 +85,7 @@ def _claims(
         change = TransactionChange(
             session.folder, {}, {}, slot, policy,
             keys=session.settings.key, staged=tuple(session.staged), folders=folders,
-            asked=session.asked if serializable else None,
+            asked=session.asked if serializable else None, key_reader=key_reader(session.base),
         )  # fmt: skip
         parent, chain = newest(session.pinned), session.base.chain
         known_at = chain.known_at if chain.parent == parent else -np.inf

@@ -1,0 +1,103 @@
+"""Keys of rows in segments, read where two commits may have touched the same and their files do not tell.
+
+A version's file has the range of keys of each chunk in a segment. Where the ranges of mine and theirs are
+apart nothing is read. Where they meet, the key columns of those chunks are, of both sides and nothing else of
+them, so that writers on keys of their own pass each other however their keys lie. Above `KEY_ROWS_MAX` rows
+that is too dear, and ranges decide, which may find a conflict that is none and never miss one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+from crdtcat.chunks.read import FooterCache, read_chunks
+from crdtcat.conflicts import WriteSet
+from crdtcat.conflicts.keys import KeyPart, Keys, KeySource
+from crdtcat.errors import Corrupt
+from crdtcat.limits import KEY_ROWS_MAX
+
+if TYPE_CHECKING:
+    from crdtcat.session import Session
+
+
+class KeyReader:
+    """Reads keys for one commit, each once. What it has read of others is kept only while it judges them.
+
+    Args:
+        session: whose store, and which columns are the key.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._store, self._key = session.store, session.settings.key
+        self._verify, self._footers = session.options.verify, FooterCache()
+        self._mine: dict[KeySource, Keys] = {}
+
+    def exact(self, mine: WriteSet, theirs: WriteSet) -> tuple[WriteSet, WriteSet]:
+        """Both, with the keys of chunks that may share some. Nothing is read where ranges tell.
+
+        Else one GET for the footer of each segment, and one for each run of key columns in it; those of mine
+        once. Raises `StoreUnavailable`. Segments that cannot be read otherwise leave ranges as they are.
+        """
+        if mine.ops.is_overwrite or theirs.ops.is_overwrite:  # compared by scope
+            return mine, theirs
+        meeting = [pair for pair in product(mine.keys, theirs.keys) if _may_meet(*pair)]
+        ours = _unknown([pair[0] for pair in meeting])
+        others = _unknown([pair[1] for pair in meeting])
+        if not ours and not others:
+            return mine, theirs
+        if sum(source.rows for source in (*ours, *others)) > KEY_ROWS_MAX:
+            return mine, theirs
+        try:
+            self._mine |= self._read([source for source in ours if source not in self._mine])
+            found = self._mine | self._read(others)
+        except Corrupt:
+            return mine, theirs
+        return _known(mine, found), _known(theirs, found)
+
+    def _read(self, sources: Sequence[KeySource]) -> dict[KeySource, Keys]:
+        by_segment: dict[str, list[KeySource]] = {}
+        for source in sources:
+            by_segment.setdefault(source.segment.name, []).append(source)
+        found: dict[KeySource, Keys] = {}
+        for those in by_segment.values():
+            tables = read_chunks(
+                self._store,
+                those[0].segment,
+                [(source.group, source.hash) for source in those],
+                self._key,
+                verify=self._verify,
+                footers=self._footers,
+            )
+            for source, table in zip(those, tables, strict=True):
+                found[source] = tuple(column.combine_chunks() for column in table.columns)
+        return found
+
+
+def key_reader(session: Session) -> KeyReader | None:
+    """One for a commit to a keyed table; `None` for a table without a key."""
+    return KeyReader(session) if session.settings.key else None
+
+
+def _may_meet(mine: KeyPart, theirs: KeyPart) -> bool:
+    """Whether they would be a conflict, had they a key in common, and their files do not tell."""
+    if mine.gone and theirs.gone:
+        return False  # both delete: nobody minds
+    named = {column.name for column in theirs.columns}
+    if not mine.gone and not theirs.gone and not any(column.name in named for column in mine.columns):
+        return False
+    return (mine.exact is None or theirs.exact is None) and not mine.apart(theirs)
+
+
+def _unknown(parts: Sequence[KeyPart]) -> list[KeySource]:
+    found = (part.source for part in parts if part.exact is None)
+    return list(dict.fromkeys(source for source in found if source is not None))
+
+
+def _known(writes: WriteSet, found: dict[KeySource, Keys]) -> WriteSet:
+    parts = tuple(
+        part if part.source not in found else replace(part, exact=found[part.source]) for part in writes.keys
+    )
+    return replace(writes, keys=parts)
