@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import newest
-from crdtcat.conflicts import Answer, WriteSet, overlaps, write_set
+from crdtcat.conflicts import Answer, Overlap, WriteSet, overlaps, write_set
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
 from crdtcat.key_reading import KeyReader
@@ -42,6 +42,7 @@ class LogChange:
         keys: the columns of the table's key.
         asked: what was read for it, where its isolation is serializable.
         key_reader: tells the keys of rows in segments, in a keyed table.
+        rests_on: the last version that it met and was settled with.
     """
 
     folder: str
@@ -55,6 +56,7 @@ class LogChange:
     keys: tuple[str, ...] = ()
     asked: Asked | None = None
     key_reader: KeyReader | None = None
+    rests_on: VersionId | None = None
 
     @property
     def key(self) -> str | None:
@@ -76,6 +78,19 @@ class LogChange:
         """What it writes."""
         return (write_set(self._log(Parent(), 1), 0, self.keys),)
 
+    def body_of(self, part: int) -> Mapping[str, Any]:  # noqa: ARG002 (it has one version)
+        """The body of one of its versions."""
+        return self.body
+
+    def with_body(self, part: int, body: Mapping[str, Any]) -> LogChange:  # noqa: ARG002
+        """The same with another body of one of its versions."""
+        return replace(self, body=body)
+
+    def log_with_part(self, seen: Log, part: int) -> Log:  # noqa: ARG002
+        """What a log becomes with one of its versions and those before it, by the ids that these have in the
+        version's own ops. No request."""
+        return self.log_on(seen)
+
     def log_on(self, seen: Log) -> Log:
         """What a log becomes with this change, had nobody come between. No request."""
         parent = newest(seen)
@@ -95,15 +110,20 @@ class LogChange:
         return judged_by(self, self.writes, log, index)
 
 
+def conflicts_with(change: LogChange, writes: Iterable[WriteSet], theirs: WriteSet) -> tuple[Overlap, ...]:
+    """What versions of a change and one of theirs both touched, as far as it is not to stand as it is."""
+    reader = change.key_reader
+    pairs = ((mine, theirs) if reader is None else reader.exact(mine, theirs) for mine in writes)
+    met = (replace(item, part=part) for part, pair in enumerate(pairs) for item in overlaps(*pair))
+    return tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
+
+
 def judged_by(change: LogChange, writes: Iterable[WriteSet], log: Log, index: int) -> Verdict:
     """What a version that is in a log means for some of what a change writes. Raises `ModeSwitched`."""
     if log.operation[index] in (TO_CAS, TO_MERGE):
         raise ModeSwitched
     theirs = write_set(log, index, change.keys)
-    reader = change.key_reader
-    pairs = ((mine, theirs) if reader is None else reader.exact(mine, theirs) for mine in writes)
-    met = (item for pair in pairs for item in overlaps(*pair))
-    found = tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
+    found = conflicts_with(change, writes, theirs)
     return Verdict(theirs.id, found + (change.asked.judged(log, index) if change.asked else ()))
 
 

@@ -152,6 +152,9 @@ class CommitError(CrdtcatError):
 class CommitConflict(CommitError):
     """CAS mode: another commit touched the same rows. Nothing was committed. Rebase and retry.
 
+    In both modes, from `Transaction.join`: a fork touched what was staged since it was made. Nothing was
+    joined.
+
     Attributes:
         conflicts: what both touched, one `crdtcat.conflicts.Overlap` for each kind and commit in the way, of
             all tables, and of all commits that came between. By table, and there by rising number.

@@ -10,8 +10,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, NamedTuple
 
 from crdtcat.cached import cached_property
 from crdtcat.changes import LogChange
@@ -29,13 +29,12 @@ from crdtcat.errors import (
     StoreUnavailable,
 )
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
-from crdtcat.log import Log
-from crdtcat.log.build import LogBuilder
+from crdtcat.log import Log, join
 from crdtcat.modes import ModeSwitched
 from crdtcat.protocol.claimer import Parent
 from crdtcat.session import Session
 from crdtcat.store import Store
-from crdtcat.writing.restamp import StagedVersion, restamped
+from crdtcat.writing.restamp import StagedVersion, restamped, staged_log
 from crdtcat.writing.writer import Slot, Writer, check_clock
 
 
@@ -52,7 +51,6 @@ class TransactionChange(LogChange):
     folders: tuple[str, ...] = ()
 
     stands: ClassVar[bool] = False  # not before it is decided
-    patchable: ClassVar[bool] = False  # of several versions: it stands as it is, or fails as a whole
 
     def under(self, slot: Slot) -> TransactionChange:  # noqa: ARG002 (a void claim is read by nobody)
         """The same: a transaction has one writer."""
@@ -79,17 +77,28 @@ class TransactionChange(LogChange):
             }
         )
 
+    def body_of(self, part: int) -> Mapping[str, Any]:
+        """The body of one of its versions, with its stamp."""
+        item = self.staged[part]
+        return decode_version(item.data, str(item.id))[1]
+
+    def with_body(self, part: int, body: Mapping[str, Any]) -> TransactionChange:
+        """The same with another body of one of its versions, which the others know by its id of before."""
+        _, data = encode_version(dict(body))
+        made = StagedVersion(self.staged[part].id, data)
+        return replace(self, staged=(*self.staged[:part], made, *self.staged[part + 1 :]))
+
+    def log_with_part(self, seen: Log, part: int) -> Log:
+        """What a log becomes with one of its versions and those before it. No request."""
+        return join(seen, staged_log(self.folder, self.staged[: part + 1]))
+
     @cached_property
     def writes(self) -> tuple[WriteSet, ...]:
-        """What each of its versions writes."""
-        log = self._log(Parent(), 1)
-        return tuple(write_set(log, index, self.keys) for index in range(len(log)))
+        """What each of its versions writes, under the ids by which they name each other."""
+        return tuple(write_set(staged_log(self.folder, [item]), 0, self.keys) for item in self.staged)
 
     def _log(self, parent: Parent, hlc: int) -> Log:
-        builder = LogBuilder(self.folder)
-        for item in self.parts(parent, hlc):
-            builder.add(item.id, decode_version(item.data, str(item.id))[1], str(item.id))
-        return builder.build()
+        return staged_log(self.folder, self.parts(parent, hlc))
 
 
 class Prepared(NamedTuple):

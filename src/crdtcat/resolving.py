@@ -22,21 +22,21 @@ import pyarrow as pa
 from crdtcat.changes import LogChange
 from crdtcat.chunks.types import cast_lossless, restored, to_storage
 from crdtcat.conflicts import Answer, Kind, Overlap
-from crdtcat.conflicts.resolve import Policy, answer_of, row_ids, settled, stands_as_it_is
+from crdtcat.conflicts.resolve import Policy, answer_of, by_itself, row_ids, settled, stands_as_it_is
 from crdtcat.conflicts.write_set import Numbering
 from crdtcat.drive import put_all
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.row_ids import RowIds
+from crdtcat.head import Head
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, expand
-from crdtcat.sides import Sides, cells, head_with
+from crdtcat.sides import Sides, cells
 from crdtcat.writing.bodies import CHUNK_KEYS, joined_bodies
 from crdtcat.writing.fit import conform, fit_some
 from crdtcat.writing.incoming import Incoming
 from crdtcat.writing.overlays import stage_overlay
 
 if TYPE_CHECKING:
-    from crdtcat.head import Head
     from crdtcat.session import Session
 
 Given = tuple[Sides, pa.Table]
@@ -67,31 +67,51 @@ def resolved(
         asked = ((item.kind, _asked(change.policy, Sides(item, session, change, seen))) for item in conflicts)
         as_it_is = all(isinstance(found, Answer) and stands_as_it_is(kind, found) for kind, found in asked)
         return change if as_it_is else None
-    answers: list[Answer] = []
+    patched: LogChange | None = change
+    for part in sorted({item.part for item in conflicts}):
+        met = [Sides(item, session, change, seen) for item in conflicts if item.part == part]
+        if patched is not None:
+            patched = _resolved_part(session, patched, part, met)
+    return None if patched is None else replace(patched, rests_on=conflicts[-1].theirs)
+
+
+def _resolved_part(
+    session: Session, change: LogChange, part: int, conflicts: Sequence[Sides]
+) -> LogChange | None:
+    """The change with the conflicts of one of its versions settled."""
+    alone = len(change.writes) == 1
+    answers: list[tuple[Overlap, Answer]] = []
     given: list[Given] = []
     added: list[pa.Table] = []
-    for overlap in conflicts:
-        sides = Sides(overlap, session, change, seen)
-        answer = _asked(change.policy, sides)
-        if answer is Answer.THEIRS and overlap.kind is Kind.UPDATE_UPDATE:
+    for sides in conflicts:
+        kind, answer = sides.overlap.kind, _asked(change.policy, sides)
+        if answer is Answer.THEIRS and kind is Kind.UPDATE_UPDATE:
             answer = sides.theirs
-        if answer is Answer.FAIL:
+        if answer is Answer.FAIL or (not alone and _rests_on(kind, answer)):
             return None
         if isinstance(answer, Answer):
-            answers.append(answer)
-        elif overlap.kind in WITH_ROWS:
+            answers.append((sides.overlap, answer))
+        elif kind in WITH_ROWS:
             added.append(answer)
-            answers.append(WITH_ROWS[overlap.kind])
+            answers.append((sides.overlap, WITH_ROWS[kind]))
         else:
             given.append((sides, answer))
-            answers.append(Answer.OURS)
-    body = settled(change.body, change.writes[0], list(zip(conflicts, answers, strict=True)))
+            answers.append((sides.overlap, Answer.OURS))
+    body = settled(change.body_of(part), change.writes[part], answers)
     if body is None:
         return None
-    patched: LogChange | None = replace(change, body=body)
+    patched: LogChange | None = change.with_body(part, body)
     if given and patched is not None:
-        patched = _with_cells(session, patched, given)
-    return _with_rows(session, patched, added) if added and patched is not None else patched
+        patched = _with_cells(session, patched, part, given)
+    return _with_rows(session, patched, part, added) if added and patched is not None else patched
+
+
+def _rests_on(kind: Kind, answer: Any) -> bool:
+    """Whether other versions of the same change may rest on what this answer makes another: on a column that
+    it would no longer define or drop, on rows that it would have besides."""
+    if not isinstance(answer, Answer):
+        return kind in WITH_ROWS
+    return answer is Answer.THEIRS and kind in (Kind.COLUMN_COLUMN, Kind.DROP_WRITE)
 
 
 def _asked(policy: Policy, sides: Sides) -> Any:
@@ -120,18 +140,23 @@ def _asked(policy: Policy, sides: Sides) -> Any:
     return table
 
 
-def _with_cells(session: Session, change: LogChange, given: Sequence[Given]) -> LogChange | None:
-    """The change with other values in some of its cells; `None` where it does more than set cells."""
-    ops, seen = change.writes[0].ops, given[0][0].seen
-    overlays = ops.rows.overlays
-    columns = {item.columns for item in change.writes[0].cells}
-    if seen is None or len(columns) != 1 or len(overlays) != len(change.body.get("n") or ()):
+def _with_cells(session: Session, change: LogChange, part: int, given: Sequence[Given]) -> LogChange | None:
+    """The change with other values in some cells of one of its versions; `None` where that does more than
+    set cells, or sets those of a column that the change itself adds."""
+    mine, before, seen = change.writes[part], change.body_of(part), given[0][0].seen
+    ops, overlays = mine.ops, mine.ops.rows.overlays
+    columns = {item.columns for item in mine.cells}
+    if seen is None or len(columns) != 1 or len(overlays) != len(before.get("n") or ()):
+        return None
+    authors = {item.id for item in change.writes}
+    if any(column.birth in authors for column in next(iter(columns))):
         return None
     numbers = Numbering()
     every = RowSet().union(*(numbers.rows(item.rows) for item in overlays))
     rows = row_ids(every, numbers)
     names = sorted(column.name for column in next(iter(columns)))
-    values = cells(session, head_with(session, change, seen), rows, names)
+    head = Head(session.table, change.log_with_part(seen.log, part), session.settings)
+    values = cells(session, head, rows, names)
     keys = _keys(rows, numbers)
     order = np.argsort(keys)
     for sides, table in given:
@@ -140,17 +165,18 @@ def _with_cells(session: Session, change: LogChange, given: Sequence[Given]) -> 
             values = _put(values, name, at, table.column(name))
     body, puts, made = stage_overlay(session, fit_some(values.schema, session.known), values, rows)
     put_all(puts, session.store, f"{session.folder}: the rows", "nothing was committed")
-    kept = {name: change.body[name] for name in ("o", "k", "m") if name in change.body}
-    ops = replace(ops, rows=replace(ops.rows, overlays=made))
-    return replace(change, body={**body, **kept, "x": ops.encode()})
+    kept = {name: value for name, value in before.items() if name not in CHUNK_KEYS}
+    ops = by_itself(replace(ops, rows=replace(ops.rows, overlays=made)), mine.id)
+    return change.with_body(part, {**body, **kept, "x": ops.encode()})
 
 
-def _with_rows(session: Session, change: LogChange, tables: Sequence[pa.Table]) -> LogChange:
+def _with_rows(session: Session, change: LogChange, part: int, tables: Sequence[pa.Table]) -> LogChange:
     """The change with more rows. Raises `InvalidArgument` for rows outside of what it overwrites."""
     # Verbs rest on sessions, and sessions on this.
     from crdtcat.verbs.rows import new_stager, plan_rows  # noqa: PLC0415
 
-    parts, ops = [change.body], change.writes[0].ops
+    body, ops = change.body_of(part), change.writes[part].ops
+    parts = [body]
     for table in tables:
         plan = plan_rows(session, table.schema, evolve=False)
         stager = new_stager(session, plan)
@@ -159,8 +185,8 @@ def _with_rows(session: Session, change: LogChange, tables: Sequence[pa.Table]) 
         if ops.is_overwrite and ops.scope is not None and not ops.scope >= set(stager.staged.partitions):
             raise InvalidArgument("on_conflict: rows of other partitions than those that are overwritten")
         put_all(stager.puts, session.store, f"{session.folder}: the rows", "nothing was committed")
-    others = {name: value for name, value in change.body.items() if name not in CHUNK_KEYS}
-    return replace(change, body={**joined_bodies(parts), **others})
+    others = {name: value for name, value in body.items() if name not in CHUNK_KEYS}
+    return change.with_body(part, {**joined_bodies(parts), **others})
 
 
 def _put(values: pa.Table, name: str, at: Integers, new: pa.ChunkedArray) -> pa.Table:

@@ -97,9 +97,13 @@ class Sides:
 
     @cached_property
     def base(self) -> pa.Table | None:
-        """The rows as they were when mine read them; `None` for a conflict that is not about rows, and where
-        mine read nothing."""
-        return None if self.overlap.kind is Kind.OVERWRITE_APPEND else self._values(self.seen)
+        """The rows as they were when mine read them, or as those left them that mine was settled with since;
+        `None` for a conflict that is not about rows, and where mine read nothing. Costs a refresh if one of
+        those was not read yet."""
+        if self.overlap.kind is Kind.OVERWRITE_APPEND or self.seen is None:
+            return None
+        settled = self.change.rests_on
+        return self._values(self.seen if settled is None else self._left_by(settled))
 
     @cached_property
     def mine(self) -> pa.Table | None:
@@ -113,16 +117,20 @@ class Sides:
         Raises `Expired` where theirs was folded into a base since."""
         if self.overlap.kind not in _THEIRS_SETS:
             return None
-        if self.session.state.log.index_of(self.overlap.theirs) < 0:
+        return self._values(self._left_by(self.overlap.theirs))
+
+    def _left_by(self, id: VersionId) -> Head:
+        """The table as a version left it."""
+        if self.session.state.log.index_of(id) < 0:
             self.session.refresh()
         log = self.session.state.log
-        if log.is_folded[log.index_of(self.overlap.theirs)]:
+        if log.is_folded[log.index_of(id)]:
             raise Expired(
-                f"{self.overlap.theirs} was expired meanwhile: what it left cannot be read any more; read "
-                "the table again, and repeat the change"
+                f"{id} was expired meanwhile: what it left cannot be read any more; read the table again, "
+                "and repeat the change"
             )
-        until = log.ids <= np.array([self.overlap.theirs.to_bytes()], log.ids.dtype)[0]
-        return self._values(Head(self.session.table, select(log, until), self.session.settings))
+        until = log.ids <= np.array([id.to_bytes()], log.ids.dtype)[0]
+        return Head(self.session.table, select(log, until), self.session.settings)
 
     @cached_property
     def mine_head(self) -> Head | None:

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from crdtcat.clock import VersionId
+from crdtcat.conflicts import WriteSet, write_set
 from crdtcat.drive import put_all
 from crdtcat.errors import InvalidArgument
-from crdtcat.format.version import decode_version, encode_version
+from crdtcat.format.version import encode_version
 from crdtcat.head import Head, Version
 from crdtcat.locks import ForkSafeLock
 from crdtcat.log import Log, State, join
-from crdtcat.log.build import LogBuilder
 from crdtcat.protocol import Put, Reader
 from crdtcat.reading import Asked, Read
 from crdtcat.session import Session
 from crdtcat.writing.fit import Known
 from crdtcat.writing.knowledge import Knowledge
-from crdtcat.writing.restamp import StagedVersion
+from crdtcat.writing.restamp import StagedVersion, restamped, staged_log
 from crdtcat.writing.version_keys import seen_clock, version_body, version_of
 from crdtcat.writing.writer import Writer
 
@@ -55,6 +56,8 @@ class StagedSession(Session):
         self.staged: list[StagedVersion] = []
         self.inherited = 0
         self.reads: list[tuple[Read, tuple[StagedVersion, ...]]] = []
+        self.joined: dict[VersionId, VersionId] = {}
+        self._writes: dict[VersionId, WriteSet] = {}
         self._stagers: dict[VersionId, int] = {}
         self._writer = writer
         self._staging = ForkSafeLock()
@@ -100,11 +103,7 @@ class StagedSession(Session):
 
     def log_with(self, staged: Sequence[StagedVersion]) -> Log:
         """The pinned snapshot's log with some versions."""
-        builder = LogBuilder(self.folder)
-        for item in staged:
-            _, body = decode_version(item.data, str(item.id))
-            builder.add(item.id, body, str(item.id))
-        return join(self.pinned, builder.build())
+        return join(self.pinned, staged_log(self.folder, staged))
 
     def commit(
         self,
@@ -135,11 +134,43 @@ class StagedSession(Session):
             self._stagers[id] = threading.get_ident()
         return version_of(id, operation, whole, self.pinned if seen is None else seen.log)
 
-    def take(self, staged: Sequence[StagedVersion]) -> None:
-        """Add versions that a fork has staged."""
+    def stamped(
+        self, staged: Sequence[StagedVersion], after: int, hlc: int | None = None
+    ) -> list[StagedVersion]:
+        """Versions that a fork has staged, as if they were staged here, now, after so many others."""
+        hlc = self.clock.tick() if hlc is None else hlc
+        self.clock.observe(hlc + len(staged))
+        return restamped(staged, self._writer.id, hlc, after=after)
+
+    def take(
+        self,
+        staged: Sequence[StagedVersion],
+        reads: Sequence[tuple[Read, tuple[StagedVersion, ...]]],
+        joined: Mapping[VersionId, VersionId],
+    ) -> None:
+        """Have these staged, and these reads: what was here, and what forks have brought."""
         with self._staging():
-            self.staged += staged
+            if staged:  # whatever is staged here from now on comes after them
+                self.clock.observe(max(item.id.hlc for item in staged))
+            self.staged, self.reads, self.joined = list(staged), list(reads), dict(joined)
             self._look_again()
+
+    def staging(self) -> AbstractContextManager[bool]:
+        """Nobody else stages meanwhile."""
+        return self._staging()
+
+    def writes(self, item: StagedVersion) -> WriteSet:
+        """What a version that is staged here writes, found once."""
+        if item.id not in self._writes:
+            self._writes[item.id] = write_set(staged_log(self.folder, [item]), 0, self.settings.key)
+        return self._writes[item.id]
+
+    def with_staged(self, staged: Sequence[StagedVersion]) -> StagedSession:
+        """Another one that reads some versions over what is pinned as if they were committed. No request."""
+        view = StagedSession(self.base, self.pinned, self._writer, self.options.isolation)
+        view.staged = list(staged)
+        view._state = State(self.folder, self.log_with(staged))
+        return view
 
     def keep(self, count: int) -> bool:
         """Forget what was staged after the first `count` versions; whether all that is this thread's."""

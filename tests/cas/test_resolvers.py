@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from crdtcat import Catalog
 from crdtcat.errors import CommitConflict, InvalidArgument
+from crdtcat.format.ops import ColumnId, decode_ops
 from crdtcat.sides import Sides
 from crdtcat.table import Table
 from tests.bounds import bounded
@@ -94,6 +95,7 @@ def test_sides_of_a_transaction() -> None:
     found = (sides.base, sides.mine, sides.theirs)
     assert [table.to_pydict() for table in found] == [{"x": [0]}, {"x": [3]}, {"x": [4]}]
     assert caught.value.retry("ours")["t"][0].number == 3
+    assert values(mine)[1] == (1, 3)
 
 
 def test_the_change_is_kept_for_another_try() -> None:
@@ -327,3 +329,34 @@ def test_theirs_and_ours_are_what_a_model_says(others: list[Any], chosen: set[in
         mine.update(f"n in ({', '.join(map(str, sorted(chosen)))})", mine_sets)
         found = {row["n"]: {"x": row["x"], "day": row["day"]} for row in theirs.read().to_pylist()}
         assert found == model
+
+
+def test_base_is_what_mine_rests_on_once_it_was_settled() -> None:
+    """Two others and mine add to one cell: what a function adds up of both sides is the sum of all three."""
+
+    def total(sides: Sides) -> Any:
+        assert sides.base is not None
+        assert sides.mine is not None
+        assert sides.theirs is not None
+        given = (sides.base["x"].to_pylist(), sides.mine["x"].to_pylist(), sides.theirs["x"].to_pylist())
+        return {"x": [theirs + mine - base for base, mine, theirs in zip(*given, strict=True)]}
+
+    mine, theirs = two(on_conflict={"update-update": total})
+    meanwhile(mine, lambda: theirs.update("n = 1", {"x": 1}), lambda: theirs.update("n = 1", {"x": 3}))
+    mine.update("n <= 2", {"x": 10})
+    assert values(theirs)[:3] == [(0, 10), (1, 13), (2, 10)]
+    with Catalog(mine._session.store, upkeep=False, on_conflict={"update-update": total}).transaction() as tx:
+        tx.update("t", "n <= 1", {"x": tx.read("t", ["x"], "n = 1")["x"][0].as_py() + 100})
+        for by in (14, 15, 18):
+            theirs.update("n = 1", {"x": by})
+    assert values(theirs)[:2] == [(0, 113), (1, 118)]
+
+
+def test_a_column_of_ones_own_stays_ones_own_when_the_change_is_made_another() -> None:
+    mine, theirs = two(partitioned=False, on_conflict="ours")
+    meanwhile(mine, lambda: theirs.append(rows("mo", 50)))
+    made = mine.overwrite([{"day": "mo", "n": 1, "x": 1, "fresh": "new"}], evolve=True)
+    assert theirs.read().to_pylist() == [{"day": "mo", "n": 1, "x": 1, "fresh": "new"}]
+    log = theirs.head().log
+    ops = decode_ops(log.ops[log.index_of(made.id)].as_py(), made.id, str(made.id))
+    assert [item.column for item in ops.definitions] == [ColumnId("fresh", made.id)]

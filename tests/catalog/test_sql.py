@@ -154,7 +154,10 @@ def test_moments_with_a_zone_are_fetched() -> None:
     for unit in ("s", "ms", "us", "ns"):
         at = pa.array([moment, None], pa.timestamp(unit, "Europe/Oslo"))
         catalog.commit(f"t_{unit}", pa.table({"moment": at}))
-        relations = (catalog.sql(f"select moment from t_{unit}"), catalog.table(f"t_{unit}").scan().to_duckdb())
+        relations = (
+            catalog.sql(f"select moment from t_{unit}"),
+            catalog.table(f"t_{unit}").scan().to_duckdb(),
+        )
         for relation in relations:
             assert relation.fetchall() == [(moment,), (None,)]
 

@@ -117,8 +117,8 @@ def test_forks_that_pinned_a_table_at_two_moments_lose_no_update() -> None:
     named = catalog.transaction(["a"])
     forks = [named.fork(), named.fork()]
     Catalog(url).table("a").update("n = 1", {"x": 101})
-    for fork in forks:
-        fork.update("a", "n = 1", {"x": 1})
+    for at, fork in enumerate(forks):
+        fork.update("a", f"n = {1 + at}", {"x": 1})
     named.join(*forks)
     with pytest.raises(CommitConflict):
         named.commit()

@@ -16,7 +16,14 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.errors import CommitUnknown, Corrupt, InvalidArgument, NotFound, StoreUnavailable
+from crdtcat.errors import (
+    CommitConflict,
+    CommitUnknown,
+    Corrupt,
+    InvalidArgument,
+    NotFound,
+    StoreUnavailable,
+)
 from crdtcat.protocol import mark_name
 from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.faulty import FaultyStore, from_nth
@@ -186,7 +193,10 @@ def test_processes_stage_with_forks_and_one_commit_joins_them(tmp_path: Path) ->
     with catalog.transaction() as tx:
         tx.append("a", rows(100))
         with context.Pool(2) as pool:
-            tx.join(*pool.starmap(stage, [(tx.fork(), n) for n in range(3)]))
+            forks = pool.starmap(stage, [(tx.fork(), n) for n in range(3)])
+        with pytest.raises(CommitConflict, match="update-update"):
+            tx.join(*forks)  # all have set one cell
+        tx.join(*forks, on_conflict="ours")
         assert catalog.read("a").num_rows == catalog.read("b").num_rows == 0
     assert values(catalog, "a") == [(0, 0), (1, 1), (2, 2), (100, 2)]
     assert catalog.read("b").num_rows == 30_000

@@ -41,6 +41,7 @@ class Overlap:
         key_values: those keys, if all of them are known and named.
         definitions: theirs, of the columns both changed.
         table: where, once an error tells it; a branch as "table@branch".
+        part: which of mine's versions it is about, where mine has several.
     """
 
     kind: Kind
@@ -55,6 +56,7 @@ class Overlap:
     key_values: tuple[KeyValues, ...] = ()
     definitions: tuple[tuple[ColumnId, DefinitionId], ...] = ()
     table: str = ""
+    part: int = 0
 
     def __repr__(self) -> str:
         return f"Overlap({self})"

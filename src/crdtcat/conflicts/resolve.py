@@ -19,7 +19,7 @@ from crdtcat.conflicts.detect import Overlap
 from crdtcat.conflicts.kinds import Answer, Kind
 from crdtcat.conflicts.write_set import Numbering, WriteSet
 from crdtcat.errors import InvalidArgument
-from crdtcat.format.ops import Ops
+from crdtcat.format.ops import SELF, ColumnId, Ops
 from crdtcat.format.row_ids import KeyedTag, RowIds, Tags
 from crdtcat.intervals import RowSet
 
@@ -120,7 +120,20 @@ def settled(
         if patched is None:
             return None
         ops = patched
-    return {**body, "x": ops.encode()}
+    return {**body, "x": by_itself(ops, mine.id).encode()}
+
+
+def by_itself(ops: Ops, author: VersionId) -> Ops:
+    """Ops whose own columns are known as its own again: a change that is stamped anew has another id."""
+
+    def own(column: ColumnId) -> ColumnId:
+        return replace(column, birth=SELF) if column.birth == author else column
+
+    return replace(
+        ops,
+        definitions=tuple(replace(item, column=own(item.column)) for item in ops.definitions),
+        drops=tuple(map(own, ops.drops)),
+    )
 
 
 def stands_as_it_is(kind: Kind, answer: Answer) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -68,6 +68,8 @@ class MergedChange(TransactionChange):
     places: tuple[int, ...] = ()
     seen: Mapping[bytes, int] = field(default_factory=dict)
     origins: frozenset[bytes] = frozenset()
+
+    patchable: ClassVar[bool] = False  # its versions repeat others: they stand as they are, or all fail
 
     def judged_in(self, log: Log, index: int) -> Verdict:
         """A version of the target: nothing to those that had seen it. Raises `Superseded`: it is one of them,

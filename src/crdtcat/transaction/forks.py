@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from crdtcat.clock import VersionId
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Snapshot
 from crdtcat.reading import Read
@@ -21,12 +22,29 @@ Name = tuple[str, str]
 
 
 class Kept(NamedTuple):
-    """What a copy of a transaction takes along of one table."""
+    """What a copy of a transaction takes along of one table.
+
+    Attributes:
+        snapshot: what is pinned.
+        staged: what is staged over it.
+        inherited: how much of that was there when the copy was made.
+        reads: what was read, each with what was staged by then.
+        joined: of what forks brought, by the id that it had there, the id that it has here.
+    """
 
     snapshot: Snapshot
     staged: list[StagedVersion]
     inherited: int
     reads: list[tuple[Read, tuple[StagedVersion, ...]]]
+    joined: Mapping[VersionId, VersionId]
+
+    def forked(self) -> Kept:
+        """What a fork of it begins with."""
+        return Kept(self.snapshot, list(self.staged), len(self.staged), [], {})
+
+    def untouched(self) -> Kept:
+        """The same moment of the table, with nothing staged."""
+        return Kept(self.snapshot, [], 0, [], {})
 
 
 def require_joinable(here: Mapping[Name, Kept], fork: Mapping[Name, Kept], *, strict: bool) -> None:
@@ -42,7 +60,9 @@ def require_joinable(here: Mapping[Name, Kept], fork: Mapping[Name, Kept], *, st
             raise InvalidArgument(
                 f"this fork rests on changes of {name[0]!r} that a savepoint has forgotten: fork again"
             )
-        if not set(known).isdisjoint(theirs[kept.inherited :]):
+        taken = here[name].joined if name in here else {}
+        twice = set(known) | {first for first, last in taken.items() if last in set(known)}
+        if not twice.isdisjoint([*theirs[kept.inherited :], *kept.joined]):
             raise InvalidArgument(
                 f"this fork's changes of {name[0]!r} were joined before, from another copy of it"
             )

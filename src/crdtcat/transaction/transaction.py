@@ -2,19 +2,20 @@
 
 In merge mode a commit is one PUT: a file under `transactions/` that holds the versions of all tables. Before
 it, once in the life of a table, a mark is stored in its folder, so that readers look there. Nobody is waited
-for and nothing can conflict: what met is merged, and listed, as always. In CAS mode it is one claim in each
-table and one decision: all of them count, or none.
+for and no other commit is in the way: what met is merged, and listed, as always. In CAS mode it is one claim
+in each table and one decision: all of them count, or none.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.errors import InvalidArgument
+from crdtcat.conflicts.resolve import Policy
+from crdtcat.errors import CommitConflict, InvalidArgument
 from crdtcat.head import Head, Version
 from crdtcat.head.snapshot import versions_of
 from crdtcat.incarnations import MAIN
@@ -25,6 +26,7 @@ from crdtcat.session import Session
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.ending import Ending
 from crdtcat.transaction.forks import Kept, Name, require_joinable
+from crdtcat.transaction.joining import joined
 from crdtcat.transaction.pinning import Known, pin, require_one_mode
 from crdtcat.transaction.table import StagedTable
 from crdtcat.writing.writer import Writer
@@ -124,8 +126,8 @@ class Transaction(Ending):
                 found[base.folder] = versions_of(base.state.log, kept.snapshot, name[0])
             session = StagedSession(base, found[base.folder], self._writer, self.isolation)
             if kept is not None:
-                session.staged, session.inherited = list(kept.staged), kept.inherited
-                session.reads = list(kept.reads)
+                session.take(kept.staged, kept.reads, kept.joined)
+                session.inherited = kept.inherited
             self._tables[name] = StagedTable(session)
 
     def _base(self, name: str, branch: str) -> Session:
@@ -148,7 +150,8 @@ class Transaction(Ending):
         cannot be told from what is to be forgotten: the transaction is aborted, with `InvalidArgument`.
         """
         self._check_open()
-        before = {name: len(table._session.staged) for name, table in self._tables.items()}
+        before = {name: len(kept.staged) for name, kept in self._waiting.items()}
+        before |= {name: len(table._session.staged) for name, table in self._tables.items()}
         try:
             yield
         except BaseException as error:
@@ -174,27 +177,56 @@ class Transaction(Ending):
             copy.staged = list(session.staged)
             copy.inherited = len(copy.staged)
             forked._tables[name] = StagedTable(copy)
+        forked._waiting.update({name: kept.forked() for name, kept in self._waiting.items()})
         return forked
 
-    def join(self, *forks: Transaction) -> None:
-        """Take in what forks have staged, in the order given. Each can be joined once.
+    def join(self, *forks: Transaction, on_conflict: Any = None) -> None:
+        """Take in what forks have staged, in the order given: all of them, or none. Each can be joined once.
 
-        Raises `InvalidArgument` for what is no fork of this one, was joined before, saw something staged here
-        that a savepoint has forgotten since, or, over tables in CAS mode, uses a table of another moment.
+        What a fork staged follows what is here, which it has not seen as far as it was staged since the fork
+        was made. Where both touched the same, `on_conflict` says what becomes of it, or else the catalog's
+        option of that name, as between two commits: "ours" is the fork's. Appends never meet. Where the
+        transaction is serializable, nothing that the fork has read may have changed either. No request,
+        unless a resolver looks at values, or a table is new here: then a refresh of it.
+
+        Raises:
+            InvalidArgument: what is no fork of this one, was joined before, saw something staged here that a
+                savepoint has forgotten since, or, over tables in CAS mode, uses a table of another moment.
+            CommitConflict: a fork touched what was staged here since it was made, in either mode. Nothing was
+                joined, and nothing is lost: join with other answers, `error.retry(on_conflict=...)`, or join
+                the others and do that fork's work again.
         """
+        answers = self._catalog.options.on_conflict if on_conflict is None else on_conflict
+        self._join(forks, Policy.of(answers))
+
+    def _join(self, forks: Sequence[Transaction], policy: Policy) -> None:
         self._check_open()
-        for fork in forks:
-            if getattr(fork, "status", "") != "forked" or fork._origin != self._name:
-                raise InvalidArgument(f"{fork!r} is not an open fork of this transaction")
-            found = fork._kept()
-            require_joinable(self._kept(), found, strict=self._is_strict(found))
-            for name, kept in found.items():
-                if name not in self._tables:  # first used there: what was read there is what counts
-                    self._waiting[name] = kept._replace(staged=[], inherited=0, reads=[])
-                session = self.table(*name)._session
-                session.take(kept.staged[kept.inherited :])
-                session.reads += kept.reads
-            fork.status = "joined"
+        with self._lock(), ExitStack() as held:
+            for table in self._all():  # nobody stages between the judgement and the joining
+                held.enter_context(table._session.staging())
+            here = self._kept()
+            for at, fork in enumerate(forks):
+                if (
+                    getattr(fork, "status", "") != "forked"
+                    or fork._origin != self._name
+                    or fork in forks[:at]
+                ):
+                    raise InvalidArgument(f"{fork!r} is not an open fork of this transaction")
+                found = fork._kept()
+                require_joinable(here, found, strict=self._is_strict(found))
+                for name, kept in found.items():
+                    if name not in self._tables:  # first used there: what was read there is what counts
+                        here[name] = self._waiting.setdefault(name, kept.untouched())
+                    session = self.table(*name)._session
+                    try:
+                        here[name] = joined(session, here[name], kept, policy)
+                    except CommitConflict as error:
+                        error.again = lambda answers: self._join(forks, Policy.of(answers))
+                        raise
+            for name, kept in here.items():
+                self.table(*name)._session.take(kept.staged, kept.reads, kept.joined)
+            for fork in forks:
+                fork.status = "joined"
 
     def _is_strict(self, names: Iterable[Name]) -> bool:
         return any(self._base(*name).settings.mode == "cas" for name in names)
@@ -214,7 +246,9 @@ class Transaction(Ending):
         for name, table in self._tables.items():
             session = table._session
             snapshot = Head(session.table, session.pinned, session.settings).snapshot
-            kept[name] = Kept(snapshot, session.staged, session.inherited, session.reads)
+            kept[name] = Kept(
+                snapshot, list(session.staged), session.inherited, list(session.reads), dict(session.joined)
+            )
         return kept
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 from crdtcat.clock import VersionId
 from crdtcat.format.version import decode_version, encode_version
+from crdtcat.log import Log
+from crdtcat.log.build import LogBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,14 @@ class StagedVersion:
     data: bytes
 
 
+def staged_log(folder: str, staged: Iterable[StagedVersion]) -> Log:
+    """The log of some versions, under the ids that they have so far."""
+    builder = LogBuilder(folder)
+    for item in staged:
+        builder.add(item.id, decode_version(item.data, str(item.id))[1], str(item.id))
+    return builder.build()
+
+
 def restamped(
     staged: Iterable[StagedVersion],
     writer: int,
@@ -31,6 +41,7 @@ def restamped(
     *,
     follow: bool = False,
     parent: bytes | None = None,
+    after: int = 0,
 ) -> list[StagedVersion]:
     """The versions of one log, in order, under one writer, with stamps from `hlc` on.
 
@@ -40,6 +51,7 @@ def restamped(
         hlc: the stamp of the first.
         follow: whether each has seen the one before it, and the first `parent`, as in CAS mode.
         parent: id of the version that the first follows.
+        after: how many of that writer are there already.
     """
     old = list(staged)
     strangers = {item.id.writer for item in old}
@@ -47,7 +59,7 @@ def restamped(
     made: list[StagedVersion] = []
     for at, item in enumerate(old):
         _, body = decode_version(item.data, str(item.id))
-        body |= {"h": hlc + at, "w": writer, "s": at + 1}
+        body |= {"h": hlc + at, "w": writer, "s": after + at + 1}
         for key in ("p", "x", "f"):
             if key in body:
                 body[key] = renamed(body[key], names)
