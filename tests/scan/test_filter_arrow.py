@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtcat.errors import InvalidFilter
+from crdtcat.errors import InvalidFilter, LimitExceeded
+from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.scan.filters import parse_filter
 from crdtcat.scan.filters.arrow_tree import Call, Literal, Reference, take_apart
 from crdtcat.scan.filters.lower import to_expression
@@ -165,3 +166,46 @@ def test_expressions_that_print_alike_are_not_equal() -> None:
     )
     assert str(first) == str(second)
     assert parse_filter(first, SCHEMA) != parse_filter(second, SCHEMA)
+
+
+def _nested(kind: str, count: int) -> Any:
+    """So many conditions, or calls inside each other."""
+    found = pc.field("big") == 5
+    for number in range(1, count):
+        if kind == "or":
+            found = found | (pc.field("big") == -number)
+        elif kind == "or, the other way":
+            found = (pc.field("big") == -number) | found
+        elif kind == "and":
+            found = found & (pc.field("big") != -number)
+        else:
+            found = ~found
+    return found
+
+
+@pytest.mark.parametrize("kind", ["or", "or, the other way", "and", "not"])
+def test_many_conditions_work_and_too_many_are_refused(kind: str) -> None:
+    """12,000 of them ended the process, and some hundreds the call with a `RecursionError`."""
+    table = pa.table({"row": [0, 1], "big": [5, -5]})
+    for count in (2, 101, 301, 901, CONDITIONS_MAX - 1):
+        expression = _nested(kind, count)
+        parsed = parse_filter(expression, table.schema)
+        assert table.filter(parsed.expression).num_rows in (1, 2)
+        assert parsed.columns in (("big",), ("row", "big"))
+        assert kind == "not" or isinstance(parsed.predicate, And | Or)
+    for count in (CONDITIONS_MAX + 2, 12_000):
+        with pytest.raises(LimitExceeded, match="more than 1,000"):
+            parse_filter(_nested(kind, count), table.schema)
+
+
+def test_arithmetic_inside_arithmetic() -> None:
+    table = pa.table({"big": [5, -5]})
+    for count, kept in ((300, True), (900, True), (12_000, False)):
+        total = pc.field("big")
+        for _ in range(count):
+            total = pc.add(total, 1)
+        if kept:
+            assert table.filter(parse_filter(total > count, table.schema).expression).num_rows == 1
+        else:
+            with pytest.raises(LimitExceeded):
+                parse_filter(total > count, table.schema)

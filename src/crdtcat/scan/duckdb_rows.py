@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from crdtcat.errors import InvalidFilter
+from crdtcat.errors import InvalidFilter, LimitExceeded
 
 if TYPE_CHECKING:
     from crdtcat.scan.scan import Scan
@@ -41,7 +41,7 @@ class DuckRows(ds.Dataset):  # type: ignore[misc]
         """What DuckDB asks: some columns of the rows that meet a condition. No request yet."""
         try:
             return _Scanner(self._scan.narrowed(columns, filter))
-        except InvalidFilter:
+        except (InvalidFilter, LimitExceeded):  # DuckDB's conditions, not the caller's: Arrow's matter
             return _Scanner(self._scan, filter, columns)
 
 

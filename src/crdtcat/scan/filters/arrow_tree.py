@@ -19,7 +19,7 @@ import ctypes
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -50,56 +50,81 @@ class Call:
 Node = Literal | Reference | Call
 
 
+_UNEXPECTED: Final = (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError)
+
+
 def take_apart(expression: Any) -> Node | None:
     """The tree of an expression, or None if it cannot be had (references by position)."""
     try:
-        _, (data, *_rest) = expression.__reduce__()
-        with pa.ipc.open_file(data) as reader:
-            batch = reader.get_batch(0)
-            pairs = iter(_metadata(reader.schema))
-            return _node(next(pairs), pairs, batch)
-    except (
-        pa.ArrowException,
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-        StopIteration,
-        RecursionError,
-    ):
+        pairs, batch = _opened(expression)
+        return _tree(pairs, batch)
+    except _UNEXPECTED:
         return None
 
 
+def conditions(expression: Any) -> int:
+    """How many conditions "and" and "or" join; or, if that is more, how many calls are inside each other.
+
+    1 for what cannot be taken apart. O(size), without recursion of our own.
+    """
+    try:
+        pairs, _ = _opened(expression)
+    except _UNEXPECTED:
+        return 1
+    joined = depth = deepest = 0
+    for key, text in pairs:
+        depth += (key == "call") - (key == "end")
+        deepest = max(deepest, depth)
+        joined += key == "call" and text in _JOINING
+    return max(1 + joined, deepest - 1)
+
+
+_JOINING: Final = frozenset(("and_kleene", "or_kleene", "and", "or", "and_not", "and_not_kleene", "xor"))
+
+
 def references(node: Node) -> Iterator[Reference]:
-    """Every field reference in the tree."""
-    if isinstance(node, Reference):
-        yield node
-    elif isinstance(node, Call):
-        for argument in node.arguments:
-            yield from references(argument)
+    """Every field reference in the tree, in order."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Reference):
+            yield node
+        elif isinstance(node, Call):
+            waiting.extend(reversed(node.arguments))
 
 
-def _node(pair: tuple[str, str], pairs: Iterator[tuple[str, str]], batch: Any) -> Node:
-    key, text = pair
-    if key == "literal":
-        return Literal(batch.column(int(text))[0])
-    if key == "field_ref":
-        return Reference((text,))
-    if key == "nested_field_ref":
-        return Reference(tuple(_expect("field_ref", next(pairs)) for _ in range(int(text))))
-    if key != "call":
-        raise ValueError(key)
-    arguments: list[Node] = []
-    options: dict[str, Any] | None = None
-    for inner in pairs:
-        if inner[0] == "end":
-            return Call(text, tuple(arguments), options)
-        if inner[0] == "options":
-            scalar = batch.column(int(inner[1]))[0]
-            options = dict(scalar.items())
+def _opened(expression: Any) -> tuple[list[tuple[str, str]], Any]:
+    _, (data, *_rest) = expression.__reduce__()
+    with pa.ipc.open_file(data) as reader:
+        return _metadata(reader.schema), reader.get_batch(0)
+
+
+def _tree(listed: list[tuple[str, str]], batch: Any) -> Node:
+    """The tree from its prefix order. By a list of open calls: expressions are deeper than Python's stack."""
+    open_calls: list[tuple[list[Node], dict[str, Any] | None]] = [([], None)]
+    pairs = iter(listed)
+    for key, text in pairs:
+        arguments, options = open_calls[-1]
+        if key == "call":
+            open_calls.append(([], None))
+        elif key == "end":
+            open_calls.pop()
+            open_calls[-1][0].append(Call(text, tuple(arguments), options))
+        elif key == "options":
+            open_calls[-1] = (arguments, dict(batch.column(int(text))[0].items()))
+        elif key == "literal":
+            arguments.append(Literal(batch.column(int(text))[0]))
+        elif key == "field_ref":
+            arguments.append(Reference((text,)))
+        elif key == "nested_field_ref":
+            path = [next(pairs, ("", "")) for _ in range(int(text))]
+            arguments.append(Reference(tuple(_expect("field_ref", pair) for pair in path)))
         else:
-            arguments.append(_node(inner, pairs, batch))
-    raise ValueError(text)
+            raise ValueError(key)
+    ((whole,), _), *left = open_calls
+    if left:
+        raise ValueError("a call without an end")
+    return whole
 
 
 def _expect(key: str, pair: tuple[str, str]) -> str:

@@ -15,8 +15,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from crdtcat.errors import InvalidFilter
-from crdtcat.scan.filters.arrow_tree import Call, Literal, Node, Reference, references, take_apart
+from crdtcat.errors import InvalidFilter, LimitExceeded
+from crdtcat.limits import CONDITIONS_MAX
+from crdtcat.scan.filters.arrow_tree import (
+    Call,
+    Literal,
+    Node,
+    Reference,
+    conditions,
+    references,
+    take_apart,
+)
 from crdtcat.scan.filters.compare import compare, contained
 from crdtcat.scan.filters.literals import Value, normalize
 from crdtcat.scan.filters.operand import Field, resolve
@@ -33,6 +42,7 @@ from crdtcat.scan.filters.predicate import (
     Or,
     Predicate,
     StartsWith,
+    depth,
 )
 
 _SIGNS: dict[str, Operator] = {
@@ -45,6 +55,7 @@ _SIGNS: dict[str, Operator] = {
 }
 _MATCH, _SKIP, _EMIT_NULL = 0, 1, 2  # SetLookupOptions.null_matching_behavior
 _EXACT_IN_FLOAT32 = 2**24
+_DEPTH_MAX = 100  # levels of "and", "or", "not" that are understood: every look at a chunk goes down them
 
 
 def parse_arrow(expression: Any, schema: pa.Schema) -> Predicate:
@@ -53,11 +64,13 @@ def parse_arrow(expression: Any, schema: pa.Schema) -> Predicate:
     Raises:
         InvalidFilter: an unknown column, columns by position (a projection would shift them), or an
             expression that Arrow cannot bind to the schema as a boolean.
+        LimitExceeded: more than `limits.CONDITIONS_MAX` conditions, or calls inside each other.
     """
     try:
         expression.__reduce__()
     except pa.ArrowNotImplementedError as error:
         raise InvalidFilter(f"{expression} cannot be stored or sent; name its columns: {error}") from error
+    require_few(conditions(expression))  # before Arrow binds it, step by step inside each other
     tree = take_apart(expression)
     if tree is not None:
         for reference in references(tree):
@@ -65,10 +78,23 @@ def parse_arrow(expression: Any, schema: pa.Schema) -> Predicate:
     try:
         schema.empty_table().filter(expression)
     except (pa.ArrowException, TypeError) as error:
-        raise InvalidFilter(f"{expression} does not fit the schema: {error}") from error
-    if tree is None:
+        raise InvalidFilter(f"{expression!s:.500} does not fit the schema: {error!s:.500}") from error
+    try:
+        found = None if tree is None else _Reader(schema).condition(tree)
+    except RecursionError:  # understanding is for pruning; Arrow goes deeper, and filters rows all the same
+        found = None
+    if found is None or depth(found) > _DEPTH_MAX:
         return Opaque(str(expression), tuple(schema.names), expression)
-    return _Reader(schema).condition(tree)
+    return found
+
+
+def require_few(count: int) -> None:
+    """Raises `LimitExceeded` for a filter of too many conditions: Arrow would exhaust its stack."""
+    if count > CONDITIONS_MAX:
+        raise LimitExceeded(
+            f"the filter has {count:,} conditions, or calls inside each other, more than {CONDITIONS_MAX:,}; "
+            "put values of one column into one 'in' list, which may be of any length"
+        )
 
 
 class _Reader:
@@ -89,10 +115,10 @@ class _Reader:
             case Reference(path):
                 field = resolve(path, self._schema)
                 return compare(field, "=", True, sql=False) if pt.is_boolean(field.declared) else None
-            case Call("and_kleene", arguments):
-                return And(tuple(self.condition(argument) for argument in arguments))
-            case Call("or_kleene", arguments):
-                return Or(tuple(self.condition(argument) for argument in arguments))
+            case Call("and_kleene", _):
+                return And(tuple(self.condition(argument) for argument in _chain(node)))
+            case Call("or_kleene", _):
+                return Or(tuple(self.condition(argument) for argument in _chain(node)))
             case Call("invert", (argument,)):
                 return Not(self.condition(argument))
             case Call(function, (Reference(path), Literal(value))) if function in _SIGNS:
@@ -112,6 +138,19 @@ class _Reader:
                 return _property(resolve(path, self._schema), function, options or {}, node)
             case _:
                 return None
+
+
+def _chain(node: Call) -> list[Node]:
+    """What one function joins, however it is bracketed: `a or b or c` is a call inside a call."""
+    parts: list[Node] = []
+    waiting: list[Node] = [node]
+    while waiting:
+        last = waiting.pop()
+        if isinstance(last, Call) and last.function == node.function:
+            waiting.extend(reversed(last.arguments))
+        else:
+            parts.append(last)
+    return parts
 
 
 def _comparison(field: Field, sign: Operator, scalar: Any) -> Predicate | None:

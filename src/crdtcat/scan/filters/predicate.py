@@ -253,6 +253,13 @@ def size(predicate: Predicate) -> int:
     return size(predicate.part) if isinstance(predicate, Not) else 1
 
 
+def depth(predicate: Predicate) -> int:
+    """How many levels a tree has."""
+    if isinstance(predicate, And | Or):
+        return 1 + max(map(depth, predicate.parts), default=0)
+    return 1 + depth(predicate.part) if isinstance(predicate, Not) else 1
+
+
 def _all_of(sets: list[frozenset[Any] | None]) -> frozenset[Any] | None:
     """All parts hold: a row's value is in every set that is known."""
     known = [values for values in sets if values is not None]

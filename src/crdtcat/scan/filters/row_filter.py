@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crdtcat.errors import InvalidFilter
-from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.scan.filters.lower import to_expression
-from crdtcat.scan.filters.parse_arrow import parse_arrow
+from crdtcat.scan.filters.parse_arrow import parse_arrow, require_few
 from crdtcat.scan.filters.parse_dnf import parse_dnf
 from crdtcat.scan.filters.predicate import Predicate, size
 
@@ -49,6 +48,7 @@ def parse_filter(filter: Any, schema: pa.Schema) -> RowFilter:
 
     Raises:
         InvalidFilter: bad syntax, an unknown column, a literal of the wrong kind, or not a filter at all.
+        LimitExceeded: more than `limits.CONDITIONS_MAX` conditions.
     """
     if isinstance(filter, RowFilter):
         filter = filter.expression  # bound to another schema, perhaps
@@ -67,11 +67,7 @@ def parse_filter(filter: Any, schema: pa.Schema) -> RowFilter:
             f"{filter!r} is not a filter; pass SQL text, tuples such as [('amount', '>', 10)], "
             "or a pyarrow.compute.Expression"
         )
-    if size(predicate) > CONDITIONS_MAX:
-        raise InvalidFilter(
-            f"the filter has {size(predicate):,} conditions, more than {CONDITIONS_MAX:,}; "
-            "put values of one column into one 'in' list, which may be of any length"
-        )
+    require_few(size(predicate))
     expression = to_expression(predicate)
     try:
         schema.empty_table().filter(expression)
