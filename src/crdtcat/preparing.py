@@ -18,7 +18,7 @@ from crdtcat.changes import LogChange
 from crdtcat.claiming import Committing
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import WriteSet, write_set
-from crdtcat.decisions import decide
+from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import elapsed_clock
 from crdtcat.errors import (
     CommitConflict,
@@ -174,10 +174,20 @@ def commit_prepared(
     return done
 
 
+def _decided(store: Store, writer: int, claims: Mapping[str, int]) -> bool:
+    """Decide, and look once where the answer was lost: who is to know whether a commit stands, if not its
+    author. Where nothing is there the same PUT is made again. Raises `StoreUnavailable`: nobody knows."""
+    try:
+        return decide(store, writer, committed=True, claims=claims)
+    except StoreUnavailable:
+        found = read_decision(store, writer)
+    return decide(store, writer, committed=True, claims=claims) if found is None else found
+
+
 def _decide(store: Store, writer: int, claims: Mapping[str, int], young_seconds: float) -> None:
     began = elapsed_clock()
     try:
-        committed = decide(store, writer, committed=True, claims=claims)
+        committed = _decided(store, writer, claims)
     except StoreUnavailable as error:
         raise CommitUnknown(
             f"transaction {writer:016x}: the store gave no clear answer to its decision ({error.args[0]}); "

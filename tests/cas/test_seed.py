@@ -3,8 +3,11 @@ scoped writers, row by row."""
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -107,21 +110,26 @@ def crawled(source: str, n: int) -> list[dict[str, Any]]:
     return [{"source": source, "n": n}]
 
 
-@pytest.mark.parametrize("writers", [2, 4, 8])
-def test_matrix_row_1_partitioned_many_processes_on_partitions_of_their_own(writers: int) -> None:
-    catalog, url = lake()
+def overwrite_one(url: str, at: int) -> None:
+    """What a process does to a partition of its own."""
+    handle = Catalog(url, upkeep=False).table("t")
+    for turn in range(3):
+        handle.overwrite(crawled(f"s{at}", turn + 1), where=f"source = 's{at}'")
+
+
+@pytest.mark.parametrize(("writers", "processes"), [(2, False), (4, False), (8, False), (3, True)])
+def test_matrix_row_1_partitioned_many_writers_on_partitions_of_their_own(
+    writers: int, processes: bool, tmp_path: Path
+) -> None:
+    catalog, url = (Catalog(str(tmp_path)), str(tmp_path)) if processes else lake()
     table = catalog.create_table("t", HIVE, mode="cas", partition_by=["source"])
     table.append([row for at in range(writers) for row in crawled(f"s{at}", 0)])
-
-    def work(at: int) -> Callable[[], Any]:
-        def overwrite() -> None:
-            handle = Catalog(url, upkeep=False).table("t")
-            for turn in range(3):
-                handle.overwrite(crawled(f"s{at}", turn + 1), where=f"source = 's{at}'")
-
-        return overwrite
-
-    assert at_once(*(work(at) for at in range(writers))) == [None] * writers
+    if processes:
+        with multiprocessing.get_context("spawn").Pool(writers) as pool:
+            pool.starmap(overwrite_one, [(url, at) for at in range(writers)])
+    else:
+        calls = (partial(overwrite_one, url, at) for at in range(writers))
+        assert at_once(*calls) == [None] * writers
     assert sorted((row["source"], row["n"]) for row in table.read().to_pylist()) == [
         (f"s{at}", 3) for at in range(writers)
     ]

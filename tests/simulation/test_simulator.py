@@ -88,7 +88,7 @@ def test_a_failure_names_all_that_it_takes_to_see_it_again(monkeypatch: pytest.M
     assert first.call == f"replay({first.seed}, operations=80)"
     assert first.call in str(first)
     with pytest.raises(SimulationFailed) as again:
-        eval(first.call, {"replay": replay})
+        eval(first.call, {"replay": replay})  # as somebody would who reads it
     assert str(again.value) == str(first)
     with pytest.raises(SimulationFailed) as again:
         replay(first.seed, **first.arguments)

@@ -12,12 +12,13 @@ import crdtcat.claiming
 from crdtcat import Catalog, drive, preparing
 from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import answers
-from crdtcat.errors import CommitConflict, CommitUnknown, NotFound, StoreUnavailable
+from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, NotFound, StoreUnavailable
 from crdtcat.format.decision import encode_decision
 from crdtcat.maintenance.upkeep import bundle_block
 from crdtcat.protocol import Got
 from crdtcat.protocol.names import decision_name, is_decision
 from crdtcat.protocol.reader import Reader
+from crdtcat.testing.faulty import Call, FaultyStore
 from tests.transactions.test_cas import SCHEMA, both, lake, prepared, values
 
 UPKEEP = sys.modules[bundle_block.__module__]
@@ -252,3 +253,38 @@ def test_transactions_and_decisions_are_collected_beside_commits_now_and_then(
     assert len(list(catalog.store.list("transactions/"))) < 6, "nobody had to ask for it"
     reader = Catalog(url, upkeep=False)
     assert [reader.table(name).scan().count() for name in ("a", "b")] == [6, 6]
+
+
+@pytest.mark.parametrize("faults", [("lost_answer",), ("error",), ("error", "lost_answer")])
+def test_a_decision_whose_answer_was_lost_is_looked_up(faults: tuple[Any, ...]) -> None:
+    """It is known whether it stands, so nobody is told otherwise."""
+    catalog, url = lake()
+    left = list(faults)
+
+    def plan(call: Call) -> Any:
+        return left.pop(0) if left and call.kind == "put" and is_decision(call.name) else None
+
+    store = FaultyStore(catalog.store, plan)
+    if len(faults) == 1:
+        assert both(Catalog(store, upkeep=False), 1, 7).status == "committed"
+        assert [call.kind for call in store.calls if is_decision(call.name)][:2] == ["put", "get"]
+    else:
+        with pytest.raises(CommitUnknown, match="no clear answer"):
+            both(Catalog(store, upkeep=False), 1, 7)
+    assert (values(Catalog(url), "a"), values(Catalog(url), "b")) == ([0, 7, 0, 0], [0, 7, 0, 0])
+
+
+def test_a_decision_whose_answer_was_lost_may_have_been_made_by_others() -> None:
+    catalog, url = lake()
+
+    def plan(call: Call) -> Any:
+        if call.kind == "put" and is_decision(call.name) and not aborted:
+            aborted.append(catalog.store.put_if_absent(call.name, encode_decision(committed=False)))
+            return "lost_answer"
+        return None
+
+    aborted: list[bool] = []
+    with pytest.raises(CommitContended, match="aborted it"):
+        both(Catalog(FaultyStore(catalog.store, plan), upkeep=False), 1, 7)
+    assert aborted == [True]
+    assert values(Catalog(url), "a") == [0, 0, 0, 0]

@@ -34,7 +34,8 @@ class Version:
         time_range: least and greatest value of the table's time column in the rows it added, if known.
         stands: false where an earlier version with the same idempotency key counts instead.
         rebases: how often the commit was moved past others. Always 0 in merge mode: nothing is in the way.
-        number: its place in a table in CAS mode, from 1; 0 for versions without one.
+        number: its place in a table in CAS mode, from 1; 0 for versions without one. Repetitions under a key
+            and aborted transactions take numbers, too: it may be above `head.version`, which counts the rest.
         rows_added: rows it added; in a keyed table, those it upserted.
         rows_updated: rows it gave new values, as it knew them. Some may have been deleted at the same time.
         rows_deleted: rows it deleted, as it knew them: others may have deleted the same. An overwrite

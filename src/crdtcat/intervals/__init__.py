@@ -1,4 +1,9 @@
-"""Sets of rows and of values as intervals: overlap, union, difference and intersection."""
+"""Sets of rows and of values as intervals: overlap, union, difference and intersection.
+
+The detector compares rows as `RowSet`s. `IntervalSet`, over integers, and `IntervalIndex`, over any ordered
+values, are for users of the library: nothing else in it needs them, since what was read is held against the
+statistics of chunks, and keys are compared as arrays.
+"""
 
 from crdtcat.intervals.index import IntervalIndex
 from crdtcat.intervals.interval import Interval

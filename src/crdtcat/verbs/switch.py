@@ -32,7 +32,7 @@ def switch_mode(session: Session, mode: str) -> Version | None:
     CAS mode a refresh and a PUT more, and it waits for `max_commit_delay_seconds`.
 
     Raises:
-        InvalidArgument: no such mode; a branch; a keyed table.
+        InvalidArgument: no such mode; a branch.
         CapabilityMissing: the store cannot create exclusively.
         CommitContended, CommitUnknown, StoreUnavailable: it may be half done: repeat it.
         NotFound: the table was dropped.
