@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import InheritableThread, TaskContext
 from pyspark.errors import PySparkException
 
 from crdtcat import Catalog
@@ -44,6 +46,42 @@ def test_a_job_that_fails_leaves_nothing_visible(spark: Any, tmp_path: Path) -> 
     with pytest.raises(PySparkException, match="failed"):
         spark.range(5).write.format("crdtcat_driver").mode("overwrite").save(f"{tmp_path}/t")
     assert values(Catalog(tmp_path).read("t")) == values(spark.range(3))
+
+
+def test_a_job_that_is_cancelled_leaves_nothing_but_garbage(spark: Any, tmp_path: Path) -> None:
+    """One task has staged its rows, the other is under way: nothing is visible, and the file is collected."""
+    lake = Catalog(tmp_path, inline_bytes=0, upkeep=False)
+
+    def held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        if TaskContext.get().partitionId() == 1:
+            time.sleep(600)  # until it is killed
+
+    df = spark.range(0, 100, 1, 2).mapInArrow(held, "id long")
+    failed: list[BaseException] = []
+
+    def job() -> None:
+        spark.sparkContext.setJobGroup("cancelled", "to be cancelled", interruptOnCancel=True)
+        try:
+            save(df, lake, "t")
+        except Exception as error:  # noqa: BLE001 (whatever Spark makes of it)
+            failed.append(error)
+
+    running = InheritableThread(target=job)
+    running.start()
+    until = time.monotonic() + 120
+    while not (staged := list(tmp_path.glob("data/*/*.parquet"))) and time.monotonic() < until:
+        time.sleep(0.05)
+    spark.sparkContext.cancelJobGroup("cancelled")
+    running.join(120)
+    assert len(staged) == len(failed) == 1
+    assert "cancel" in str(failed[0]).lower()
+    assert lake.tables() == []
+    for _ in range(2):  # condemned, then deleted
+        lake.collect(grace=0)
+    assert not list(tmp_path.glob("data/*/*.parquet"))
+    save(spark.range(3), lake, "t")
+    assert lake.read("t").num_rows == 3
 
 
 def test_a_query_that_was_cut_off_goes_on_under_its_name(spark: Any, tmp_path: Path) -> None:

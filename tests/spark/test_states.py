@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import random
 from datetime import datetime, timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
 
 from crdtcat import Catalog, Table
 from crdtcat.errors import CrdtcatError
 from crdtcat.spark import load
+from tests.catalog.lakes import another
+from tests.keyed import histories as keyed_histories
+from tests.rows.late import held_back
+from tests.scan import test_partitioned_histories as histories
 from tests.spark.rows import values
 
 SCHEMA = pa.schema([("id", pa.int64()), ("shop", pa.string()), ("n", pa.int32()), ("at", pa.timestamp("us"))])
@@ -140,6 +146,68 @@ def test_local_and_spark_agree_on_keyed_tables(spark: Any, tmp_path: Path, seed:
         source = spark.read.format("crdtcat").options(**({"at": at} if at else {}))
         assert values(load(spark, lake, "t", at=at)) == local
         assert values(source.load(f"{lake.url}/t")) == local
+
+
+def test_states_of_the_property_tests(spark: Any, tmp_path: Path) -> None:
+    """Histories as `tests/scan` and `tests/keyed` make them, late versions and all; read by one query of each
+    reader."""
+    plain = Catalog(tmp_path / "plain", chunk_rows=4, inline_bytes=0, upkeep=False)
+    states = [
+        [(plain, partitioned_state(plain, seed)) for seed in range(12)],
+        [(keyed_state(tmp_path / f"keyed-{seed}", seed), "t") for seed in range(6)],
+    ]
+    for group in states:
+        local = [lake.read(name) for lake, name in group]
+        columns = {column for rows in local for column in rows.column_names}
+        expected = [
+            {"at": at, **{column: row.get(column) for column in columns}}
+            for at, rows in enumerate(local)
+            for row in rows.to_pylist()
+        ]
+        for read in (load, by_format):
+            frames = [read(spark, *state).withColumn("at", F.lit(at)) for at, state in enumerate(group)]
+            found = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+            assert values(found) == sorted(repr(sorted(row.items())) for row in expected)
+
+
+def by_format(spark: Any, lake: Catalog, name: str) -> Any:
+    return spark.read.format("crdtcat").load(f"{lake.url}/{name}")
+
+
+def partitioned_state(lake: Catalog, seed: int) -> str:
+    """A table with a history of two writers, some of whose versions arrive late."""
+    rng = random.Random(seed)
+    schema = histories.SCHEMA.append(pa.field("ts_day", pa.date32()))
+    name = f"t{seed}"
+    by = rng.choice(histories.PARTITIONINGS) if seed % 2 else []
+    tables = [lake.create_table(name, schema, partition_by=by), another(lake, chunk_rows=4).table(name)]
+    tables[0].append(histories.some_rows(0) + histories.some_rows(3))
+    waiting = []
+    for _ in range(8):
+        table, verb, number = rng.choice(tables), rng.choice(histories.verbs), rng.randrange(30)
+
+        def act(table: Table = table, verb: str = verb, number: int = number) -> None:
+            histories.changed(table, verb, number)
+
+        if rng.random() < 0.3 and verb != "checkpoint":
+            waiting.append(held_back(table, act))
+        else:
+            act()
+    for arrive in waiting:
+        arrive()
+    return name
+
+
+def keyed_state(folder: Path, seed: int) -> Catalog:
+    """A keyed table with version files by several authors."""
+    lake = Catalog(folder, upkeep=False)
+    key = ("p", "k") if seed % 2 else ("k",)
+    columns = keyed_histories.settings_for(key).columns or ()
+    schema = pa.schema([(column.name, keyed_histories.ARROW[str(column.type)]) for column in columns])
+    lake.create_table("t", schema, key=list(key), partition_by=["p"] if seed % 2 else [])
+    for made in keyed_histories.history(seed, key):
+        lake.store.put(made.name, made.data)
+    return lake
 
 
 def test_rows_that_count_twice_and_row_groups_that_are_dead(spark: Any, tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 speed.
 
 The snapshot is pinned and planned here. Segments Spark can read go to its Parquet reader, which prunes
-columns and row groups by itself; of a segment with dead row groups only the live rows are kept, by their
-number in the file. Rows that are still inside version files, and whatever Spark cannot read as we would, come
-from the Python path; the parts are joined. Rows come in no particular order, as always in Spark.
+columns and row groups by itself; of a segment with dead row groups or deleted rows only the live rows are
+kept, by their number in the file. Rows that are still inside version files, chunks with updated cells, and
+whatever Spark cannot read as we would, come from the Python path; the parts are joined. Rows come in no
+particular order, as always in Spark.
 
 Natively read columns are not checked against their BLAKE3 hashes: Parquet's page checksums are, and `verify`
 is there for the rest."""

@@ -1,12 +1,13 @@
 """What Spark's own Parquet reader can read of a plan, and what it cannot.
 
 A segment is a Parquet file, so Spark reads it as fast as any. It can be trusted with a chunk when the chunk
-is in a segment, every column needed has a type Spark reads as we would, and the filter either holds for all
-its rows or says something Spark understands the same way. Everything else is left to the Python path, which
-can read all.
+is in a segment, no cell of it was replaced, every column needed has a type Spark reads as we would, and the
+filter either holds for all its rows or says something Spark understands the same way. Rows that were deleted
+are left out by their number in the file, while they leave few gaps. Everything else is left to the Python
+path, which can read all.
 
-Whatever a later release adds to a unit (rows masked, cells replaced) makes the unit one for the Python path
-unless `understands` says otherwise: nothing is read natively by default.
+Whatever a later release adds to a unit makes the unit one for the Python path unless `understands` says
+otherwise: nothing is read natively by default.
 
 Pure: no request, no session."""
 
@@ -29,7 +30,8 @@ from crdtcat.scan.units import Sources, Unit
 from crdtcat.spark.conditions import condition
 from crdtcat.spark.types import spark_type
 
-_UNIT_FIELDS: Final = frozenset({"chunks", "whole", "sources", "segment", "nbytes"})
+RUNS_MAX: Final = 64  # of one file with deleted rows: Spark compares each of its rows with each of them
+_UNIT_FIELDS: Final = frozenset({"chunks", "whole", "sources", "segment", "nbytes", "strips", "all_rows"})
 _HIDDEN: Final = "_metadata"  # Spark's own column of every file source
 _LEAVES: Final = frozenset({
     pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
@@ -62,34 +64,62 @@ class NativeGroup:
     runs: tuple[Run, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A chunk, where it is, and which of its rows are wanted: offsets `(start, stop)`, or all."""
+
+    chunk: int
+    segment: int
+    group: int
+    ranges: tuple[tuple[int, int], ...] | None
+
+
 def split(plan: Plan, units: Sequence[Unit], layout: Log) -> tuple[list[NativeGroup], list[int]]:
     """What Spark can read by itself, and the chunks that are left.
 
     `layout` is the newest log there is: it knows every row group of a segment, while the plan's own may be
     that of an older snapshot, and lack some."""
     translated = plan.filter is None or condition(plan.filter.predicate) is not None
-    groups: dict[int, tuple[Sources, list[tuple[int, int]]]] = {}
-    left: list[int] = []
+    groups: list[tuple[Sources, list[_Wanted]]] = []
+    left: set[int] = set()
     for unit in units:
-        native = unit.segment is not None and understands(unit) and readable(plan, unit)
+        alike = unit.strips is None and readable(plan, unit.chunks[0], unit.sources)
         for chunk, whole in zip(unit.chunks, unit.whole, strict=True):
-            if native and (whole or translated):
-                segment = unit.segment
-                group = next(group for place, group in plan.places(chunk) if place == segment)
-                groups.setdefault(id(unit.sources), (unit.sources, []))[1].append((segment or 0, group))
+            wanted = _wanted(plan, unit, chunk) if understands(unit) and (whole or translated) else None
+            sources = unit.sources if unit.strips is None else plan.sources(chunk)
+            if wanted is None or not (alike or (unit.strips and readable(plan, chunk, sources))):
+                left.add(chunk)
                 continue
-            left.append(chunk)
-    known = _Layout(layout)
+            known = next((mine for held, mine in groups if held is sources or held == sources), None)
+            if known is None:
+                groups.append((sources, known := []))
+            known.append(wanted)
+    file_layout = _Layout(layout)
     made = []
-    for sources, wanted in groups.values():
-        clean, runs, unknown = known.divided(plan, wanted)
-        left += [chunk for chunk in plan.chunks.tolist() if _placed(plan, chunk, unknown)]
+    for sources, mine in groups:
+        clean, runs, others = file_layout.divided(plan, mine)
+        left |= others
         made.append(NativeGroup(sources, tuple(clean), tuple(runs)))
     return made, sorted(left)
 
 
-def _placed(plan: Plan, chunk: int, segments: set[int]) -> bool:
-    return bool(segments) and any(segment in segments for segment, _ in plan.places(chunk)[:1])
+def _wanted(plan: Plan, unit: Unit, chunk: int) -> _Wanted | None:
+    """What is wanted of a chunk, if it is in a segment as its rows are today."""
+    places = plan.places(chunk)
+    if not places or (unit.strips is None and unit.segment is None):
+        return None
+    if unit.strips is None:
+        return next(_Wanted(chunk, *place, None) for place in places if place[0] == unit.segment)
+    rows = plan.head.rows
+    if len(rows.patches_of(chunk).entry) or (plan.head.columns.hidden and chunk in rows.copies):
+        return None  # what a drop had seen of a copy's rows differs from row to row
+    live = np.concatenate([rows.live_offsets(*strip) for strip in unit.strips if strip[0] == chunk])
+    live.sort()
+    ends = np.flatnonzero(np.diff(live, append=-1) != 1)
+    firsts = np.append(0, ends[:-1] + 1)[: len(ends)]
+    return _Wanted(
+        chunk, *places[0], tuple(zip(live[firsts].tolist(), (live[ends] + 1).tolist(), strict=True))
+    )
 
 
 def understands(unit: Unit) -> bool:
@@ -108,24 +138,35 @@ class _Layout:
         placed = len(np.unique(log.place_chunk)) + len(log.inline)
         self._all_known = placed == log.chunk_count  # after an expiry, dead row groups are not
 
-    def divided(self, plan: Plan, wanted: Sequence[tuple[int, int]]) -> tuple[list[str], list[Run], set[int]]:
-        """Files wanted as they are, runs of others, and segments whose layout is not known."""
+    def divided(self, plan: Plan, wanted: Sequence[_Wanted]) -> tuple[list[str], list[Run], set[int]]:
+        """Files wanted as they are, runs of others, and chunks of files whose layout is not known, or that
+        have too many gaps."""
         clean: list[str] = []
         runs: list[Run] = []
-        unknown: set[int] = set()
-        by_segment: dict[int, list[int]] = {}
-        for segment, group in wanted:
-            by_segment.setdefault(segment, []).append(group)
-        for segment, groups in by_segment.items():
+        others: set[int] = set()
+        by_segment: dict[int, list[_Wanted]] = {}
+        for item in wanted:
+            by_segment.setdefault(item.segment, []).append(item)
+        for segment, items in by_segment.items():
             sizes = self._sizes(plan.head.log.segment_name[segment])
             file = plan.segment_file(segment)
-            if sizes is None or max(groups) >= len(sizes):
-                unknown.add(segment)
-            elif self._all_known and sorted(groups) == list(range(len(sizes))):
+            if sizes is None or max(item.group for item in items) >= len(sizes):
+                others |= {item.chunk for item in items}
+                continue
+            whole = sorted(item.group for item in items if item.ranges is None)
+            if self._all_known and len(whole) == len(items) and whole == list(range(len(sizes))):
                 clean.append(file)
-            else:
-                runs += _runs(file, sizes, groups)
-        return clean, runs, unknown
+                continue
+            masked = [item for item in items if item.ranges is not None]
+            if sum(len(item.ranges or ()) for item in masked) > RUNS_MAX:
+                others |= {item.chunk for item in masked}
+                masked = []
+            starts = np.concatenate(([0], np.cumsum(sizes))).tolist()
+            runs += _runs(file, starts, whole)
+            for item in masked:
+                begin = starts[item.group]
+                runs += [Run(file, begin + start, begin + stop) for start, stop in item.ranges or ()]
+        return clean, runs, others
 
     def _sizes(self, name: bytes) -> list[int] | None:
         """Rows of the row groups 0, 1, 2, ...; `None` if one in between is not known."""
@@ -137,10 +178,9 @@ class _Layout:
         return [rows[group] for group in range(len(rows))] if set(rows) == set(range(len(rows))) else None
 
 
-def _runs(file: str, sizes: list[int], groups: list[int]) -> Iterator[Run]:
+def _runs(file: str, starts: list[int], groups: list[int]) -> Iterator[Run]:
     """Neighbouring groups as one run; a group that is wanted again starts another."""
-    starts = np.concatenate(([0], np.cumsum(sizes))).tolist()
-    waiting = sorted(groups)
+    waiting = groups
     while waiting:
         again: list[int] = []
         first = last = waiting[0]
@@ -156,15 +196,15 @@ def _runs(file: str, sizes: list[int], groups: list[int]) -> Iterator[Run]:
         waiting = again
 
 
-def readable(plan: Plan, unit: Unit) -> bool:
-    """Whether Spark reads every column needed of a unit's chunks as we would."""
+def readable(plan: Plan, chunk: int, sources: Sources) -> bool:
+    """Whether Spark reads every column needed of a chunk as we would."""
     log = plan.head.log
-    stored = plan.head.columns.fields(int(log.chunk_schema[unit.chunks[0]]))
+    stored = plan.head.columns.fields(int(log.chunk_schema[chunk]))
     folded = [field.name.casefold() for field in stored]
-    wanted = [field.name.casefold() for _, field in unit.sources if field is not None]
+    wanted = [field.name.casefold() for _, field in sources if field is not None]
     if any(folded.count(name) > 1 for name in wanted) or not wanted or _HIDDEN in wanted:
         return False  # Spark finds columns without regard to case, and counts nothing without one
-    return all(field is None or _shown_alike(column, field) for column, field in unit.sources)
+    return all(field is None or _shown_alike(column, field) for column, field in sources)
 
 
 def _shown_alike(column: Column, field: StoredField) -> bool:
