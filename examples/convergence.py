@@ -136,7 +136,10 @@ def main() -> None:
             "Now and then a writer gathers the version files of others in one larger file, a bundle,",
             "and moves their rows to Parquet segments. Here that is done once more, by hand, and what the",
             "bundles cover is deleted at once (by default files are kept for ten minutes).",
-            "What a reader that knows nothing must list and open, before and after:",
+            "What a reader that knows nothing must list and open, before and after. What it waits for are",
+            "requests, and one is left. How many bytes it was before depends on how much the writers had",
+            "gathered by chance: a file of all versions is larger than bundles of most, and smaller",
+            "than many files of one version each, rows and all.",
         )
         print(f"  now:   {cost_of_opening(url)}")
         print(f"  {table.checkpoint()}")

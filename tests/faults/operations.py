@@ -100,6 +100,7 @@ class Play:
         settings: of the table it is done to.
         keyed: whether repeating it under the same idempotency key is part of its promise.
         gone: whether the table is not there afterwards.
+        extra: further options of its catalogs.
         done: for one that looks at the table again after its commit, whether that is there: if so, it may end
             well although the store has failed.
     """
@@ -112,6 +113,7 @@ class Play:
     keyed: bool = False
     gone: bool = False
     done: Callable[[Catalog], bool] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.name
@@ -119,7 +121,8 @@ class Play:
     @property
     def options(self) -> dict[str, Any]:
         """Of the catalogs that take part. Without a grace period nobody can tell that a claim is fresh."""
-        return {**OPTIONS, "grace_seconds": 60} if self.settings == STRICT else OPTIONS
+        strict = {"grace_seconds": 60} if self.settings == STRICT else {}
+        return {**OPTIONS, **strict, **self.extra}
 
     @property
     def content(self) -> Content:

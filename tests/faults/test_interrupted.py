@@ -50,6 +50,11 @@ def _lines(play: Play) -> int:
 
 @pytest.mark.parametrize("play", PLAYS, ids=str)
 def test_interrupted_in_any_call(play: Play) -> None:
+    interrupted_at_points(play)
+
+
+def interrupted_at_points(play: Play) -> None:
+    """Play it again and again, each time up to another line."""
     total = _lines(play)
     assert total > OF_THE_LAST
     for point in sorted({*range(1, total, max(1, total // POINTS)), *range(total - OF_THE_LAST, total + 1)}):

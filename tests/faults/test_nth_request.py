@@ -29,7 +29,8 @@ from tests.faults.operations import (
 REQUESTS_MAX = 400
 
 
-def _run(play: Play, plan: Plan) -> tuple[FaultyStore, CrdtcatError | None]:
+def run(play: Play, plan: Plan) -> tuple[FaultyStore, CrdtcatError | None]:
+    """Play it on a store that fails as planned."""
     store = FaultyStore(open_store(fresh_url()))
     arrange(store.inner, play.settings)
     store.plan = plan
@@ -44,9 +45,9 @@ def _run(play: Play, plan: Plan) -> tuple[FaultyStore, CrdtcatError | None]:
 @pytest.mark.parametrize("play", PLAYS, ids=str)
 def test_every_request_failing_once(play: Play, fault: Fault) -> None:
     for number in range(1, REQUESTS_MAX):
-        store, error = _run(play, nth(number, fault))
+        store, error = run(play, nth(number, fault))
         requests = len(store.calls)
-        _check(play, store, error, fault)
+        check(play, store, error, fault)
         if requests < number:
             assert error is None, "without a fault it must succeed"
             return
@@ -58,18 +59,19 @@ def test_every_request_failing_once(play: Play, fault: Fault) -> None:
 def test_a_store_that_stays_down_from_the_nth_request_on(play: Play, fault: Fault) -> None:
     """As a process that dies there sees it."""
     for number in range(1, REQUESTS_MAX):
-        store, error = _run(play, from_nth(number, fault))
+        store, error = run(play, from_nth(number, fault))
         if len(store.calls) < number:
             assert error is None
             return
         if error is None:
             assert play.done is not None
             assert play.done(Catalog(store.inner, **play.options))
-        _check(play, store, error, fault)
+        check(play, store, error, fault)
     pytest.fail(f"{play} made {REQUESTS_MAX} requests")
 
 
-def _check(play: Play, store: FaultyStore, error: CrdtcatError | None, fault: Fault) -> None:
+def check(play: Play, store: FaultyStore, error: CrdtcatError | None, fault: Fault) -> None:
+    """All of it is there or nothing, and it can be repeated."""
     if fault.startswith("transient"):
         assert error is None, f"retries absorb a transient fault, not {error}"
     if play.gone:
@@ -125,7 +127,7 @@ def test_faults_during_upkeep_never_fail_a_commit(fault: Fault, caplog: pytest.L
     caplog.set_level(logging.CRITICAL, "crdtcat")
     for number in range(3, REQUESTS_MAX):  # the first two open the table
         # Which commits do upkeep is drawn by their ids: each run is another draw.
-        store, error = _run(UPKEEP, nth(number, fault))
+        store, error = run(UPKEEP, nth(number, fault))
         failed = [call for call in store.calls if call.number == number]
         if not failed:
             return

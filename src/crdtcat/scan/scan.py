@@ -101,7 +101,8 @@ class Scan:
         """A DuckDB relation over the rows. Needs `crdtcat[sql]`.
 
         They are read when DuckDB wants them, as a stream: only the columns that a query over the relation
-        uses, and only chunks that can meet the conditions it hands over.
+        uses, and only chunks that can meet the conditions it hands over. What goes wrong then, Ctrl-C too, is
+        raised by DuckDB as an error of its own, with ours in its text.
         """
         return as_duckdb(self, connection)
 
