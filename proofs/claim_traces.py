@@ -5,13 +5,15 @@ written down as the model's actions. `claim_rules.py` holds a trace against the 
 Python; `traces_runner.py` has TLC do the same.
 
 Where the two differ in words: a look at a number that is taken is, in the model, one more PUT that finds it
-taken; a request that never arrived is nothing at all. Time is the model's: while somebody claims, nothing
+taken, once the claimer has all that it looked at together; a listing of names, and a request that never
+arrived, are nothing at all. Time is the model's: while somebody claims, nothing
 above the number it began from is collected, which is what the grace period is for.
 """
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from crdtcat.protocol import Delete, Get, ListPage, Put
@@ -40,14 +42,7 @@ class ClaimRecorder(Schedule):
     def __init__(self, seed: int, kind: Any = Claimer) -> None:
         draw = random.Random(seed)  # noqa: S311 - a schedule, not a secret
         writers = draw.sample(WRITERS, draw.randrange(2, 4))
-        claimers = [
-            Actor(
-                f"c{one}",
-                kind.begin(FOLDER, Setting(one, "shared" if one in (1, 2) else ""), SECOND, 20),
-                (resumed,) * 4,
-            )
-            for one in writers
-        ]
+        claimers = [Actor(f"c{one}", _begun(kind, one, draw.randrange(4)), (resumed,) * 4) for one in writers]
         self._reader = reader("watched")
         actors = [*claimers, self._reader, upkeep("upkeep")]
         super().__init__(draw, actors, dict([FIRST_FILE, SECOND_FILE]), faults=FAULTS)
@@ -72,12 +67,6 @@ class ClaimRecorder(Schedule):
         who = _who(running)
         if isinstance(want, PutIfAbsent):
             self._created(who, effect)
-        elif isinstance(want, Get) and who:
-            if effect.answer.data is not None:
-                if who not in self._refused:
-                    self._add("put", who)
-                self._add("exists", who)
-                self._refused.discard(who)
         elif isinstance(want, Put) and effect.added - self._objects:
             self._add("bundle", number=bundle_number(want.name))
         elif isinstance(want, Delete):
@@ -86,6 +75,20 @@ class ClaimRecorder(Schedule):
         elif isinstance(want, ListPage) and running.actor is self._reader:
             self._add("begin")
             self._add("listed")
+
+    def stepped(self, running: Running, before: Any) -> None:
+        """What was looked at: every claim that was judged, and one's own."""
+        who, step = _who(running), running.step
+        if not who or not isinstance(before.wants[0], Get):
+            return
+        while step.outcome is ClaimOutcome.CONTENDED:
+            step = step.resumed()
+        met = step.outcome in (ClaimOutcome.CONFLICT, ClaimOutcome.DONE)
+        for _ in range(step.passed - before.passed + met):
+            if who not in self._refused:
+                self._add("put", who)
+            self._add("exists", who)
+            self._refused.discard(who)
 
     def finished(self, running: Running) -> None:
         """What came out."""
@@ -113,6 +116,12 @@ class ClaimRecorder(Schedule):
 
     def _add(self, op: str, who: str = "", number: int = 0, **more: Any) -> None:
         self.events.append(ClaimEvent(op, who, number, **more))
+
+
+def _begun(kind: Any, one: int, window: int) -> Any:
+    """A claimer that lists first, or looks at several numbers after the first race that it loses."""
+    begun = kind.begin(FOLDER, Setting(one, "shared" if one in (1, 2) else ""), SECOND, 20)
+    return replace(begun, window=window) if window else replace(begun, listing=True)
 
 
 def _who(running: Running) -> str:

@@ -1,9 +1,9 @@
 """Committing to a table in CAS mode: claim the next number, rebase past whoever was faster, or say why not.
 
 Warm, a commit is one PUT, or two with a segment: the handle knows the last claim and tries the next number;
-one whose last commit had to pass others looks there first. After a lost race it tries the next number at
-once, except after the second, when it pauses and looks; whoever has won lets others go first
-(`crdtcat.pauses`).
+one whose last commit had to pass others looks there first. After a lost race it reads who was faster and
+tries again at once, except after the second, when it pauses; whoever has won lets others go first
+(`crdtcat.pauses`). Everything that is done again is done because a number was taken, so `retries` bounds it.
 
 What to ask for and what to make of the answers is `crdtcat.protocol.committer`; here are the clock, the
 pauses, the reading of the log, and what the table's policy says about conflicts. The knowledge whose age
@@ -34,12 +34,11 @@ from crdtcat.log import Log
 from crdtcat.modes import ModeSwitched, knows_switch
 from crdtcat.pauses import (
     PAUSED_RACE,
-    Won,
     losers_pause_seconds,
     pause_seconds,
-    winners_pause_seconds,
+    rest_seconds,
 )
-from crdtcat.protocol import Got, Put, PutIfAbsent, claim_name
+from crdtcat.protocol import Created, Get, Got, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
 from crdtcat.protocol.committer import Committer
 from crdtcat.reading import Note, asked_of, claimed_above
@@ -69,7 +68,7 @@ def commit_claim(
 
     Raises:
         CommitConflict: another commit touched the same, and the policy says to fail; nothing was committed.
-        CommitContended: others were faster `retries` times in a row; nothing was committed.
+        CommitContended: others were faster more than `retries` times; nothing was committed.
         CommitUnknown: the store gave no clear answer.
         StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible.
         ModeSwitched: the table is in merge mode by now; nothing was committed.
@@ -98,7 +97,7 @@ class Committing:
 
     def __init__(self, session: Session, slot: Slot, seen: Head | None) -> None:
         self.session, self.slot, self.seen = session, slot, seen
-        self.rebases = 0
+        self.rebases = self.lost = 0
         self.created_at = self.known_at = -np.inf
         self.tried_at = -np.inf
         self.unclear: Unclear = {}
@@ -113,6 +112,7 @@ class Committing:
             if step.created:  # void: nobody will ever read it, nor its sequence number
                 self.slot = self.slot.renewed()
                 change = change.under(self.slot)
+            self.lost += step.claim.rebases
             change, parent = self._caught_up(change, parent), newest(session.state.log)
         self.slot.settle(used=True)
         self.step = step.claim
@@ -154,9 +154,10 @@ class Committing:
     def _claimed(self, change: LogChange, parent: Parent) -> Committer[LogChange]:
         """Try until it is there, or cannot be, or has to begin again; then the log was read just now."""
         session = self.session
-        pause = winners_pause_seconds(session.chain.won, elapsed_clock(), session.options)
-        if pause and change.stands:  # not with claims of other tables in hand
-            time.sleep(pause)
+        if session.chain.pace.is_due and change.stands:  # not with claims of other tables in hand
+            if pause := rest_seconds(session.chain.pace, elapsed_clock(), session.options):
+                time.sleep(pause)
+            session.chain.pace = session.chain.pace.rested()
         hlc, crowded = session.clock.tick(), session.chain.crowded
         step = Committer.begin(session.folder, change, parent, hlc, looking=crowded, old=self._is_old())
         while True:
@@ -168,8 +169,9 @@ class Committing:
                 session.chain.crowded = claim.passed > 0
                 if step.outcome is ClaimOutcome.STALE:
                     return self._read(step)
-                now = elapsed_clock()
-                session.chain.won = Won(now, now - self.tried_at) if claim.passed else None
+                now, pace = elapsed_clock(), session.chain.pace
+                request = now - self.tried_at
+                session.chain.pace = pace.committed(now, request, claim.passed, claim.writers)
                 return step
             if step.outcome is ClaimOutcome.UNKNOWN:
                 raise CommitUnknown(
@@ -187,17 +189,12 @@ class Committing:
                 change.decisions[claim.found.undecided] = self._decided(claim.found.undecided)
                 step = (step.aged() if self._is_old() else step).resumed()
                 continue
-            if claim.rebases > session.options.retries:
+            if (lost := self.lost + claim.rebases) > session.options.retries:
                 raise CommitContended(
-                    f"{session.folder}: other commits were faster {claim.rebases} times in a row; nothing "
-                    "was committed and nothing is wrong: try again, or allow more `retries`"
+                    f"{session.folder}: other commits were faster {lost} times in a row; nothing was "
+                    "committed and nothing is wrong: try again, or allow more `retries`"
                 )
-            now = elapsed_clock()
-            request = (now - self.tried_at) / 2  # the try, and the look at whoever was faster
-            at_once = claim.rebases != PAUSED_RACE
-            if not at_once:
-                time.sleep(losers_pause_seconds(request, session.options))
-            step = (step.aged() if self._is_old() else step).resumed(looking=not at_once)
+            step = (step.aged() if self._is_old() else step).resumed()
 
     def _read(self, step: Committer[LogChange]) -> Committer[LogChange]:
         self.known_at = elapsed_clock()
@@ -228,12 +225,21 @@ class Committing:
                 self.tried_at = elapsed_clock()
             with _unknown_if_created(step):
                 found = answers(self.session.store, wants, self.unclear)
-            if isinstance(found[0], Got) and found[0].data is not None:
-                chain.meet(claim_name(folder, step.claim.number), found[0].data)
+            for want, answer in zip(wants, found, strict=True):
+                if isinstance(want, Get) and isinstance(answer, Got) and answer.data is not None:
+                    chain.meet(want.name, answer.data)
+            if isinstance(found[0], Created) and found[0].clear and not found[0].created:
+                self._pause(self.lost + step.claim.rebases + 1)
             before, step = step, (step.aged() if self._is_old() else step).take(found)
             if step.created and not before.created:
                 chain.meet(claim_name(folder, step.claim.number), step.claim.data)
         return step
+
+    def _pause(self, lost: int) -> None:
+        """After a race was lost, the how manieth: before what came since is read, so that it is read late."""
+        request = elapsed_clock() - self.tried_at
+        if lost == PAUSED_RACE and (pause := losers_pause_seconds(request, self.session.options)):
+            time.sleep(pause)
 
     def _settled(self, change: Any, conflicts: Sequence[Overlap]) -> Any:
         """The change as the policy says, or `CommitConflict`."""

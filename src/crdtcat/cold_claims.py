@@ -21,7 +21,7 @@ from crdtcat.format.version import TO_MERGE, UPKEEP, decode_version
 from crdtcat.log import Log, State
 from crdtcat.log.modes import mode_of
 from crdtcat.modes import ModeSwitched
-from crdtcat.pauses import Won
+from crdtcat.pauses import Pace
 from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
 from crdtcat.protocol.claimer import Claimer, Parent
 from crdtcat.protocol.names import hint_name
@@ -42,7 +42,7 @@ class Chain:
         known_at: when that was known to be the newest, by `elapsed_clock`.
         crowded: whether the last commit had to pass others, and nothing was listed since: then the next one
             looks before it tries.
-        won: the last commit, if it had to pass others.
+        pace: how it has been committing: when it lets others go first.
         met: files of claims that were read or made on the way, which the next refresh need not ask for.
         met_at: when the first of them was.
     """
@@ -50,7 +50,7 @@ class Chain:
     parent: Parent | None = None
     known_at: float = 0.0
     crowded: bool = False
-    won: Won | None = None
+    pace: Pace = field(default_factory=Pace)
     met: dict[str, bytes] = field(default_factory=dict)
     met_at: float = 0.0
 

@@ -1,44 +1,110 @@
 """How long those wait who meet in CAS mode. Pure, but for chance.
 
-After a lost race the next number is tried at once, except after the second: then there is one pause, and a
-look. Pauses that grow with every race are unfair: whoever has lost most waits longest, while others come who
-have lost nothing. A winner waits for a request or two before it comes again, if that is soon: losers have to
-read what it wrote, which takes as long as it needs to come back, and would lose to it every time.
+**Losers.** After a lost race the next number is tried at once, except after the second: then there is one
+pause. Pauses that grow with every race are unfair: whoever has lost most waits longest, while others come who
+have lost nothing.
+
+**Winners** stand back. A loser has to read what the winner wrote, which takes as long as the winner needs to
+come back, so it would lose to it every time; and it leaves no trace by which the winner could tell that it is
+there. So whoever had to pass others comes again no sooner than they had time for a commit each; and whoever
+meets nobody stands back after 1, 2, 4 and so on commits in a row, at last after every `GAP_MAX`. Alone that
+is 6 requests in 128, and nothing at all for whoever takes that long between its commits anyway.
 
 Whoever waits for a decision of a transaction asks again and again, with pauses that double.
+
+The numbers are from a model: docs/design/008-cas.md.
 """
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from crdtcat.options import Options
 
 PAUSED_RACE: Final = 2
-"""The lost race after which a commit pauses, and looks; after all others it tries again at once."""
+"""The lost race after which a commit pauses; after all others it goes on at once."""
 PAUSE_REQUESTS: Final = 4
-"""How many requests it pauses at most, and within how many after its last commit a winner waits."""
+"""How many requests it pauses at most."""
+GAP_FIRST: Final = 16
+"""After how many commits a handle that has met nobody yet stands back."""
+GAP_MAX: Final = 128
+"""After how many it does at last."""
+REST_MIN: Final = 2
+"""How many requests it stands back at least, and up to twice as many, when others were there just now."""
+REST_MAX: Final = 4
+"""... and when they were not: long enough for whoever is behind to read all, and to try."""
+LONG_EVERY: Final = 16
+"""Every so many of the last kind are longer, for those who are further from the store."""
+LONG_TIMES: Final = 4
+"""How many times as long."""
+SPARSE_REQUESTS: Final = 8
+"""Others of whom one comes in more requests than this are not waited for one by one."""
 
 
-class Won(NamedTuple):
-    """A commit that had to pass others: when it was made, and how long its last request took."""
+class Pace(NamedTuple):
+    """How a handle has been committing.
 
-    at: float
-    request: float
+    Attributes:
+        at: when it made its last commit.
+        request: how long the last request of it took.
+        row: commits since it last stood back.
+        gap: after how many it stands back.
+        others: how many came between its last two commits, if these came one after the other.
+        rests: how often it stood back since it last met anybody, once it had reached the longest gap.
+    """
+
+    at: float = -math.inf
+    request: float = 0.0
+    row: int = 0
+    gap: int = GAP_FIRST
+    others: int = 0
+    rests: int = 0
+
+    def committed(self, now: float, request: float, passed: int, writers: Collection[int]) -> Pace:
+        """After a commit that had to pass so many, made by these."""
+        if not passed:
+            return self._replace(at=now, request=request, row=self.row + 1)
+        dense = passed * SPARSE_REQUESTS * request >= now - self.at
+        return Pace(now, request, row=1, gap=1, others=len(writers) if dense else 0)
+
+    def rested(self) -> Pace:
+        """After it stood back."""
+        longest = self.gap == GAP_MAX
+        return self._replace(row=0, gap=min(GAP_MAX, 2 * self.gap), others=0, rests=self.rests + longest)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it stands back before its next commit."""
+        return self.row >= self.gap
+
+    @property
+    def requests(self) -> tuple[float, float]:
+        """For how many requests at least, and at most, from its last commit on."""
+        rest = min(REST_MAX, max(REST_MIN, self.gap.bit_length()))
+        if self.others > rest:
+            return self.others / 2, self.others * 1.5
+        if self.gap == GAP_MAX:
+            times = self.rests + 1
+            while times % LONG_EVERY == 0:
+                rest, times = rest * LONG_TIMES, times // LONG_EVERY
+        return rest, 2 * rest
+
+
+def rest_seconds(pace: Pace, now: float, options: Options) -> float:
+    """How long a handle that is due still has to stand back."""
+    if not options.base_delay:
+        return 0.0
+    least, most = pace.requests
+    part = random.uniform(least, most) if options.jitter else most  # noqa: S311 - spreads load, no secret
+    return max(0.0, pace.at + min(options.max_delay, pace.request * part) - now)
 
 
 def losers_pause_seconds(request: float, options: Options) -> float:
     """How long a commit waits after the race that it pauses after, if its requests take so long."""
     return pause_seconds(1, options, PAUSE_REQUESTS * request)
-
-
-def winners_pause_seconds(won: Won | None, now: float, options: Options) -> float:
-    """How long a handle waits before its next commit, after one that had to pass others."""
-    if won is None or not options.base_delay or now - won.at >= PAUSE_REQUESTS * won.request:
-        return 0.0
-    part = random.uniform(1, 2) if options.jitter else 2  # noqa: S311 - spreads load, no secret
-    return min(options.max_delay, won.request * part)
 
 
 def pause_seconds(tries: int, options: Options, least: float = 0.0) -> float:

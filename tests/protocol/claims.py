@@ -67,10 +67,6 @@ def resumed(step: Claimer[Setting]) -> Claimer[Setting] | None:
     return step.resumed() if step.outcome is ClaimOutcome.CONTENDED else None
 
 
-def resumed_at_once(step: Claimer[Setting]) -> Claimer[Setting] | None:
-    return step.resumed(looking=False) if step.outcome is ClaimOutcome.CONTENDED else None
-
-
 def claimer(
     writer: int,
     parent: Parent = FIRST,
@@ -78,11 +74,14 @@ def claimer(
     tries: int = 4,
     kind: Any = Claimer,
     looking: bool = False,
-    at_once: bool = False,
+    listing: bool = False,
+    window: int = 1,
 ) -> Actor:
-    """Claims the number after `parent`, again and again while others are faster."""
+    """Claims the number after `parent`, again and again while others are faster. With `listing` it lists
+    first; `window`: how many numbers it looks at together after the first race that it loses."""
     begun = kind.begin(FOLDER, Setting(writer), parent, 20, looking=looking)
-    return Actor(f"writer {writer}", begun, (resumed_at_once if at_once else resumed,) * tries)
+    begun = replace(begun, listing=listing, window=window)
+    return Actor(f"writer {writer}", begun, (resumed,) * tries)
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,6 @@ class Sleeping:
 
     step: Committer[Setting]
     reads: bool = True
-    at_once: bool = False
     reader: Reader[State] | None = None
 
     @property
@@ -109,7 +107,7 @@ class Sleeping:
             return replace(self, reader=reader) if reader.wants else self._read(reader.state)
         step = self.step.aged().take(answers)
         while step.outcome is ClaimOutcome.CONTENDED:
-            step = step.resumed(looking=not self.at_once)
+            step = step.resumed()
         stale = step.outcome is ClaimOutcome.STALE
         reading = Reader(FOLDER, State(FOLDER)) if stale and self.reads else None
         return replace(self, step=step, reader=reading)
@@ -121,7 +119,7 @@ class Sleeping:
             # What was created for nothing has used up its sequence number: another identity's first one.
             change = Setting(claim.change.writer + 1000) if step.created else claim.change
             step = type(step).begin(FOLDER, change, newest(state.log), claim.hlc + 100)
-        return Sleeping(step, at_once=self.at_once)
+        return Sleeping(step)
 
 
 class BaseIsEnough(Collector[State]):
@@ -138,12 +136,14 @@ def sleeper(
     kind: Any = Committer,
     old: bool = False,
     reads: bool = True,
-    at_once: bool = False,
+    looking: bool = False,
+    listing: bool = False,
 ) -> Actor:
-    """One that knows `parent`; with `old`, knows that this was long ago; with `at_once`, one that tries again
-    without a look after it has lost."""
-    begun = kind.begin(FOLDER, Setting(writer), parent, 20, old=old)
-    return Actor(f"sleeper {writer}", Sleeping(begun, reads, at_once))
+    """One that knows `parent`; with `old`, knows that this was long ago; with `looking`, one that looks
+    before it tries, with `listing`, one that lists."""
+    begun = kind.begin(FOLDER, Setting(writer), parent, 20, looking=looking, old=old)
+    begun = replace(begun, claim=replace(begun.claim, listing=listing))
+    return Actor(f"sleeper {writer}", Sleeping(begun, reads))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class AnswersAreCertain(Claimer[Setting]):
     """Takes a lost answer for a lost race, and moves on to the next number."""
 
     def take(self, answers: Sequence[Any]) -> Any:
-        (answer,) = answers
+        answer = answers[0]
         if isinstance(answer, Created) and not answer.clear:
             parent = Parent(self.number, self.id)
             id, data = self.change.sealed(parent, self.hlc + 1)
@@ -196,7 +196,7 @@ class AnswersAreCertain(Claimer[Setting]):
 class StampsOnce(Claimer[Setting]):
     """Keeps its first stamp when it moves past others."""
 
-    def _moved_past(self, found: Verdict | None) -> Any:
+    def _moved_past(self, found: Verdict) -> Any:
         step: Any = Claimer._moved_past(self, found)
         id, data = step.change.sealed(step.parent, 20)
         return replace(step, hlc=20, id=id, data=data)
@@ -207,7 +207,7 @@ class Overwrites(Claimer[Setting]):
     """Takes "taken" for "created", as on a store that ignores the condition."""
 
     def take(self, answers: Sequence[Any]) -> Any:
-        (answer,) = answers
+        answer = answers[0]
         if isinstance(answer, Created) and answer.clear:
             return replace(self, outcome=ClaimOutcome.DONE)
         return Claimer.take(self, answers)

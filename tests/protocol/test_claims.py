@@ -104,8 +104,8 @@ def test_an_undecided_number_is_judged_again_and_not_asked_for_again() -> None:
     assert (step.outcome, step.wants) == (ClaimOutcome.UNDECIDED, ())
     assert step.resumed().outcome is ClaimOutcome.UNDECIDED
     decided = replace(step, change=Setting(1)).resumed()
-    assert (decided.outcome, decided.passed, decided.met) == (ClaimOutcome.CONTENDED, 1, b"")
-    assert decided.resumed().wants == (Get(f"{FOLDER}{3:016d}.c"),)
+    assert (decided.outcome, decided.passed, decided.ahead) == (ClaimOutcome.CONTENDED, 1, ())
+    assert decided.resumed().wants == (PutIfAbsent(f"{FOLDER}{3:016d}.c", decided.data),)
 
 
 def test_a_void_number_is_passed_and_not_followed() -> None:
@@ -132,10 +132,7 @@ def test_a_rebased_claim_names_its_new_parent_and_is_stamped_later() -> None:
     assert parent.id is not None
     assert step.id > parent.id
     assert (step.hlc, step.id.hlc) == (501, 501)
-    looking = step.resumed()
-    assert looking.wants == (Get(f"{FOLDER}{3:016d}.c"),)
-    assert looking.take([Got(None)]).wants == (PutIfAbsent(f"{FOLDER}{3:016d}.c", step.data),)
-    assert step.resumed(looking=False).wants == (PutIfAbsent(f"{FOLDER}{3:016d}.c", step.data),)
+    assert step.resumed().wants == (PutIfAbsent(f"{FOLDER}{3:016d}.c", step.data),)
 
 
 def test_the_whole_chain_is_judged_not_only_the_newest() -> None:
@@ -146,20 +143,6 @@ def test_the_whole_chain_is_judged_not_only_the_newest() -> None:
     assert step.outcome is ClaimOutcome.CONFLICT
     clean = begun(name="q").take([TAKEN]).take([Got(between)]).resumed().take([TAKEN]).take([Got(newest)])
     assert clean.outcome is ClaimOutcome.CONFLICT
-
-
-def test_who_loses_twice_looks_ahead_before_trying_again() -> None:
-    parent, (_, second) = claimed(Setting(2), FIRST, 30)
-    parent, (_, third) = claimed(Setting(3), parent, 31)
-    parent, (_, fourth) = claimed(Setting(4), parent, 32)
-    step = begun().take([TAKEN]).take([Got(second)]).resumed()
-    step = step.take([TAKEN]).take([Got(third)]).resumed()
-    assert step.wants == (Get(f"{FOLDER}{4:016d}.c"),)
-    step = step.take([Got(fourth)])
-    assert (step.outcome, step.rebases, step.passed) == (ClaimOutcome.PENDING, 2, 3)
-    assert step.wants == (Get(f"{FOLDER}{5:016d}.c"),)
-    step = step.take([Got(None)])
-    assert step.wants == (PutIfAbsent(f"{FOLDER}{5:016d}.c", step.data),)
 
 
 def test_a_settled_conflict_goes_on_with_the_patched_change() -> None:
@@ -174,7 +157,21 @@ RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = 
     "two writers": lambda: ([claimer(1), claimer(2)], ONE, 0),
     "three writers": lambda: ([claimer(1), claimer(2), claimer(3)], ONE, 0),
     "two writers and a reader": lambda: ([claimer(1), claimer(2), reader()], ONE, 0),
-    "writers that try again at once": lambda: ([claimer(n, at_once=n < 3) for n in (1, 2, 3)], ONE, 1),
+    "writers that look at several at once": lambda: (
+        [claimer(n, window=1 + n) for n in (1, 2)] + [claimer(3)],
+        ONE,
+        1,
+    ),
+    "one that lists beside two others": lambda: (
+        [claimer(1, listing=True), claimer(2), claimer(3, window=2)],
+        ONE,
+        1,
+    ),
+    "one that is behind and lists": lambda: (
+        [claimer(1, listing=True), claimer(2, THIRD), claimer(3, looking=True)],
+        THREE,
+        0,
+    ),
     "writers that look first": lambda: ([claimer(n, looking=n < 3) for n in (1, 2, 3)], ONE, 1),
     "lost answers and lost requests": lambda: ([claimer(1), claimer(2)], ONE, 2),
     "the first commit of a table": lambda: ([claimer(1, Parent()), claimer(2, Parent())], {}, 1),
@@ -182,8 +179,14 @@ RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = 
     "a writer that slept while its number was folded": lambda: ([sleeper(1, FIRST), expirer()], THREE, 0),
     "a writer beside an expiry": lambda: ([claimer(1, SECOND), expirer()], TWO, 0),
     "a writer that slept while its number was collected": lambda: ([sleeper(1, FIRST), upkeep()], TWO, 0),
-    "two that slept and try again at once": lambda: (
-        [sleeper(n, FIRST, reads=False, at_once=True) for n in (1, 2)] + [upkeep()],
+    "one that slept and looks first": lambda: ([sleeper(1, FIRST, looking=True), upkeep()], THREE, 0),
+    "one that slept and lists what is to be collected": lambda: (
+        [sleeper(1, FIRST, listing=True), upkeep()],
+        THREE,
+        0,
+    ),
+    "two that slept, of whom one lists": lambda: (
+        [sleeper(n, FIRST, reads=False, listing=n == 1) for n in (1, 2)] + [upkeep()],
         TWO,
         0,
     ),

@@ -90,19 +90,29 @@ def test_what_the_first_listing_showed_is_forgotten_by_the_second() -> None:
 
 
 def test_nothing_is_created_above_what_was_met_long_ago() -> None:
-    met = begun().take([TAKEN]).take([Got(THEIRS)]).resumed()
-    assert met.wants == (Get(f"{FOLDER}{3:016d}.c"),)
-    assert isinstance(met.take([Got(None)]).wants[0], PutIfAbsent)
-    late = met.aged().take([Got(None)])
+    looks: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, looking=True)
+    met = looks.take([Got(THEIRS)])
+    assert met.wants == (ListPage(FOLDER, SECOND_NAME),)
+    assert isinstance(met.take([Listed((), None)]).wants[0], PutIfAbsent)
+    late = met.aged().take([Listed((), None)])
     assert (late.outcome, late.wants, late.created) == (ClaimOutcome.STALE, (), False)
+
+
+def test_what_was_listed_and_read_long_ago_is_not_built_on() -> None:
+    looks: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, looking=True)
+    third, (name, data) = claimed(Setting(3), claimed(Setting(2), FIRST, 30)[0], 31)
+    met = looks.take([Got(THEIRS)]).take([Listed((Object(name),), None)])
+    assert met.wants == (Get(name),)
+    tried = met.take([Got(data)])
+    assert (tried.claim.parent, type(tried.wants[0])) == (third, PutIfAbsent)
+    assert met.aged().take([Got(data)]).outcome is ClaimOutcome.STALE
 
 
 def test_trying_again_at_once_is_a_creation_too() -> None:
     lost = begun().take([TAKEN]).take([Got(THEIRS)])
-    assert isinstance(lost.resumed(looking=False).wants[0], PutIfAbsent)
-    late = lost.aged().resumed(looking=False)
+    assert isinstance(lost.resumed().wants[0], PutIfAbsent)
+    late = lost.aged().resumed()
     assert (late.outcome, late.wants, late.created) == (ClaimOutcome.STALE, (), False)
-    assert lost.aged().resumed().wants == (Get(f"{FOLDER}{3:016d}.c"),)
 
 
 def test_looking_on_is_no_creation() -> None:

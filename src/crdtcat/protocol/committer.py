@@ -98,9 +98,9 @@ class Committer(Generic[C]):
             return self._listed(page)
         return replace(self, claim=self.claim.take(answers))._looked_after()
 
-    def resumed(self, change: C | None = None, *, looking: bool = True) -> Committer[C]:
+    def resumed(self, change: C | None = None) -> Committer[C]:
         """Go on, as `Claimer.resumed`. If it has become old meanwhile, `aged` is to be said before."""
-        return replace(self, claim=self.claim.resumed(change, looking=looking))._looked_after()
+        return replace(self, claim=self.claim.resumed(change))._looked_after()
 
     def read(self, *, held: bool) -> Committer[C]:
         """Go on after the log was read; `held`: it has this claim, under its number."""
@@ -110,8 +110,7 @@ class Committer(Generic[C]):
         claim = self.claim
         if self.old and self.created:
             return replace(self, listing=_bundles(claim.folder), taken=0)
-        creating = claim.outcome is ClaimOutcome.PENDING and not claim.looking
-        if claim.outcome is ClaimOutcome.STALE or (self.old and claim.passed and creating):
+        if claim.outcome is ClaimOutcome.STALE or (self.old and claim.passed and claim.creating):
             return replace(self, reading=True)
         return self
 

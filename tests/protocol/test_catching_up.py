@@ -1,0 +1,181 @@
+"""A claimer that is behind catches up: looks that go out together, a listing, files judged in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from crdtcat.protocol import Got, ListPage, Object, PutIfAbsent
+from crdtcat.protocol.claimer import BATCH_MAX, LOOKS_MAX, LOOKS_MIN, Claimer, ClaimOutcome, Parent, Verdict
+from crdtcat.protocol.requests import Created, Get, Listed
+from tests.protocol.claims import FIRST, Setting, claimed
+from tests.protocol.scenes import FOLDER
+
+TAKEN = Created(created=False)
+
+
+def name(number: int) -> str:
+    return f"{FOLDER}{number:016d}.c"
+
+
+def chain(count: int) -> dict[str, bytes]:
+    """Claims of others, from the second on."""
+    parent, files = FIRST, {}
+    for at in range(count):
+        parent, (at_name, data) = claimed(Setting(200 + at), parent, 30 + at)
+        files[at_name] = data
+    return files
+
+
+def begun(*, looking: bool = False) -> Claimer[Setting]:
+    return Claimer.begin(FOLDER, Setting(1), FIRST, 20, looking=looking)
+
+
+def answered(files: dict[str, bytes], wants: Sequence[Any], page: int = 1000) -> list[Any]:
+    """What a store that holds these files answers."""
+    found: list[Any] = []
+    for want in wants:
+        match want:
+            case Get(asked):
+                found.append(Got(files.get(asked)))
+            case PutIfAbsent(asked, _):
+                found.append(Created(created=asked not in files))
+            case ListPage(_, after):
+                found.append(
+                    Listed(tuple(Object(each) for each in sorted(files) if each > after)[:page], None)
+                )
+    return found
+
+
+def rounds(step: Claimer[Any], files: dict[str, bytes]) -> Iterator[tuple[Any, ...]]:
+    """The requests of a commit, round by round."""
+    while step.outcome is not ClaimOutcome.DONE:
+        if step.outcome is ClaimOutcome.CONTENDED:
+            step = step.resumed()
+            continue
+        yield step.wants
+        step = step.take(answered(files, step.wants))
+
+
+@pytest.mark.parametrize("looking", [False, True])
+@pytest.mark.parametrize("between", [0, 1, 2, 3, 4, 10, 700])
+def test_requests_follow_the_claims_between_and_rounds_do_not(between: int, *, looking: bool) -> None:
+    made = list(rounds(begun(looking=looking), chain(between)))
+    least = 2 if looking or between == 1 else 1 if not between else 4
+    assert sum(map(len, made)) == between + least
+    assert len(made) <= (4 if looking else 7)
+    assert made[-1][0].name == name(between + 2)
+
+
+def test_the_first_race_is_one_look_and_one_try() -> None:
+    kinds = [[type(want) for want in wants] for wants in rounds(begun(), chain(1))]
+    assert kinds == [[PutIfAbsent], [Get], [PutIfAbsent]]
+
+
+def test_who_loses_twice_looks_at_two_and_lists_if_both_are_there() -> None:
+    asked = list(rounds(begun(), chain(5)))
+    assert asked[3] == (Get(name(3)), Get(name(4)))
+    assert asked[4] == (ListPage(FOLDER, name(4)),)
+    assert asked[5] == (Get(name(5)), Get(name(6)))
+    assert isinstance(asked[6][0], PutIfAbsent)
+    assert LOOKS_MIN == 2
+
+
+def test_who_has_listed_looks_at_one_more_each_time_until_it_lists_again() -> None:
+    """Others who always come first: whatever it looks at is there, and then one more."""
+    files, step = chain(60), replace(begun(), listed=True)
+    looks, listings = [], 0
+    while step.parent.number < 40:
+        step = step.take([TAKEN])
+        looks.append(len(step.wants))
+        step = step.take(answered(files, step.wants)).resumed()
+        if isinstance(step.wants[0], ListPage):
+            listings += 1
+            step = step.take([Listed((), None)])
+    assert looks[: 2 * LOOKS_MAX] == [1, 2, 3, 4] * 2
+    assert listings == len(looks) // LOOKS_MAX
+    assert LOOKS_MAX == 4
+
+
+def test_a_look_in_vain_makes_the_next_ones_fewer() -> None:
+    files = chain(4)
+    step = replace(begun(), listed=True, window=4).take([TAKEN])
+    assert len(step.wants) == 4
+    step = step.take([Got(files[name(2)]), Got(files[name(3)]), Got(None), Got(files[name(5)])])
+    assert (step.outcome, step.rebases, step.passed) == (ClaimOutcome.CONTENDED, 1, 1)
+    step = step.resumed()
+    # What is above a number that is not there is not built on, whatever a later look found.
+    assert (step.parent.number, step.passed, step.window) == (3, 2, 2)
+    assert step.wants == (PutIfAbsent(name(4), step.data),)
+
+
+def test_a_listing_with_a_gap_is_followed_up_to_it() -> None:
+    step = replace(begun(), listing=True, window=3)
+    assert step.wants == (ListPage(FOLDER, name(1)),)
+    assert not step.creating
+    listed = step.take([Listed(tuple(Object(name(n)) for n in (2, 3, 5, 6)), None)])
+    assert listed.wants == (Get(name(2)), Get(name(3)))
+    assert (listed.listed, listed.window, listed.creating) == (True, 1, False)
+    none = step.take([Listed((Object(name(3)),), None)])
+    assert none.creating
+    assert none.wants == (PutIfAbsent(name(2), step.data),)
+
+
+def test_what_was_listed_and_is_gone_is_tried() -> None:
+    step = replace(begun(), listing=True).take([Listed((Object(name(2)),), None)]).take([Got(None)])
+    assert step.wants == (PutIfAbsent(name(2), step.data),)
+
+
+def test_no_more_are_read_at_once_than_fit() -> None:
+    every = Listed(tuple(Object(name(n)) for n in range(2, 3000)), None)
+    assert len(replace(begun(), listing=True).take([every]).wants) == BATCH_MAX == 1000
+
+
+def test_one_whose_answer_was_lost_looks_at_one_number_only() -> None:
+    unclear = Created(created=False, clear=False)
+    step = replace(begun(), window=4)
+    assert step.take([unclear]).wants == (Get(name(2)),)
+    again = step.take([unclear]).take([Got(None)]).take([TAKEN])
+    assert again.wants == (Get(name(2)),)
+    assert again.take([Got(again.data)]).outcome is ClaimOutcome.DONE
+
+
+def test_files_found_together_are_judged_one_by_one_and_kept_while_somebody_decides() -> None:
+    """The second of three touches the same: it is settled, the third is judged then, and nothing asked for
+    again."""
+    parent, (_, first) = claimed(Setting(2), FIRST, 30)
+    parent, (_, second) = claimed(Setting(3, "p"), parent, 31)
+    parent, (_, third) = claimed(Setting(4, "q"), parent, 32)
+    step: Claimer[Setting] = Claimer.begin(FOLDER, Setting(1, "p"), FIRST, 20)
+    step = replace(step, window=3).take([TAKEN]).take([Got(first), Got(second), Got(third)])
+    assert (step.outcome, step.passed, step.rebases) == (ClaimOutcome.CONTENDED, 1, 1)
+    step = step.resumed()
+    assert (step.outcome, step.number, step.passed) == (ClaimOutcome.CONFLICT, 3, 1)
+    assert step.resumed(Setting(1, "q")).outcome is ClaimOutcome.CONFLICT
+    step = step.resumed(Setting(1, "other"))
+    assert (step.outcome, step.parent, step.passed, step.rebases) == (ClaimOutcome.PENDING, parent, 3, 1)
+    assert step.writers == {2, 3, 4}
+    assert (step.id, step.data) == Setting(1, "other").sealed(parent, step.hlc)
+    assert step.hlc == 33
+
+
+def test_one_in_the_middle_that_is_not_decided_is_judged_again() -> None:
+    class Waiting(Setting):
+        def judged(self, number: int, data: bytes) -> Verdict:
+            found = super().judged(number, data)
+            return found._replace(undecided=7) if number == 3 and not decided else found
+
+    decided: list[bool] = []
+    files = chain(3)
+    step: Claimer[Any] = Claimer.begin(FOLDER, Waiting(1), Parent(1, FIRST.id), 20, looking=True)
+    step = step.take([Got(files[name(2)])]).take([Listed(tuple(Object(name(n)) for n in (3, 4)), None)])
+    step = step.take([Got(files[name(3)]), Got(files[name(4)])])
+    assert (step.outcome, step.wants, step.passed) == (ClaimOutcome.UNDECIDED, (), 1)
+    assert step.resumed().outcome is ClaimOutcome.UNDECIDED
+    decided.append(True)
+    step = step.resumed()
+    assert (step.outcome, step.passed, step.rebases) == (ClaimOutcome.PENDING, 3, 0)
+    assert step.creating
