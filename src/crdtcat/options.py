@@ -43,11 +43,12 @@ class Options(BaseModel):
             whether it was. The same for everybody who uses a catalog.
         max_clock_skew_seconds: commits are refused when this machine's clock is further from the store's.
         verify: whether every column read is checked against its BLAKE3 hash.
-        retries: CAS mode: how often a commit moves past others that were faster before it gives up.
+        retries: CAS mode: how many races a commit may lose to others before it gives up.
         base_delay: seconds; the longest pause after the second race that a commit lost, or four requests if
             these take longer. After others it tries again at once: who has lost often must not wait longer.
-            The longest between two looks at a transaction in the way, which doubles. 0: no pauses at all.
-        max_delay: the most it waits.
+            The longest between two looks at a transaction in the way, which doubles. 0: no pauses at all, and
+            no standing back for others, which starves them if this handle commits in a loop.
+        max_delay: the most it waits, for that and for others.
         jitter: whether it waits a random part of that, so that writers do not meet again.
         lease_seconds: CAS mode: how long a commit waits for a transaction that is in its way and not decided,
             before it decides that it is aborted.
