@@ -13,7 +13,7 @@ import pytest
 
 from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument, NotFound, UnsupportedType
-from crdtcat.spark import checkpoint, collect, compact, import_parquet, load, save, verify
+from crdtcat.spark import checkpoint, collect, compact, foreach_batch, import_parquet, load, save, verify
 from crdtcat.spark.options import parse_options
 
 SECRET = "hush-" + secrets.token_hex(8)
@@ -78,6 +78,8 @@ def test_writing(spark: Any, tmp_path: Path) -> None:
     _fails(spark, "column v is variant", written(odd, catalog=lake.url, table="u"))
     assert lake.read("t").num_rows == 1
     assert lake.tables() == ["t"]
+    with no_job(spark), pytest.raises(InvalidArgument, match="use save outside of one"):
+        foreach_batch(lake, "t")(spark.range(1), 0)
     with pytest.raises(UnsupportedType, match="column y is interval"):
         save(spark.range(1).selectExpr("make_ym_interval(1, 2) as y"), lake, "u")
 

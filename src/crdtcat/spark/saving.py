@@ -141,16 +141,14 @@ def foreach_batch(
 
     def save_batch(df: Any, batch: int) -> None:
         context = df.sparkSession.sparkContext
-        run = context.getLocalProperty(RUN_PROPERTY)
+        query, run = (context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY))
+        if query is None:
+            raise InvalidArgument("foreach_batch saves batches of a streaming query: use save outside of one")
         _require_first(run, batch, place)
-        save(
-            df,
-            handle,
-            table,
-            query=keys.batch(context.getLocalProperty(QUERY_PROPERTY), batch, part),
-            **options,
-        )
-        _SAVED[run] = (batch, {*_saved_in(run, batch), place})
+        save(df, handle, table, query=keys.batch(query, batch, part), **options)
+        saved = {*_saved_in(run, batch), place}
+        _SAVED.pop(run, None)  # the last one used is the last to be forgotten
+        _SAVED[run] = (batch, saved)
         while len(_SAVED) > RUNS_KEPT:
             del _SAVED[next(iter(_SAVED))]
 
