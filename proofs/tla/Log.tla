@@ -37,7 +37,8 @@ reader == <<phase, cursor, listed, got, must, snapshot, reads>>
 
 Versions == Plain \union Transactions
 Bugs == {"none", "bundles first", "table folder first", "descending ranks", "any rank deletes",
-         "random names", "one mutable latest", "watermark by time", "skips what vanished"}
+         "random names", "one mutable latest", "watermark by time", "skips what vanished",
+         "coverage believed"}
 ASSUME Bug \in Bugs /\ Versions \subseteq 1..4 /\ Plain \intersect Transactions = {}
 
 Code(s) == (IF 1 \in s THEN 1 ELSE 0) + (IF 2 \in s THEN 2 ELSE 0)
@@ -95,7 +96,7 @@ Take(b, some) ==
     /\ made' = made + 1
     /\ UNCHANGED <<files, landed, permits>> /\ UNCHANGED reader
 
-Claims(s) == IF Bug = "watermark by time" THEN {v \in Versions : \E w \in s : v <= w} ELSE s
+Claims(s) == IF Bug \in {"watermark by time", "coverage believed"} THEN {v \in Versions : \E w \in s : v <= w} ELSE s
 
 (* With random names the first bundles fall late, to keep the search small; later ones fall anywhere. *)
 Spots(rank) ==
@@ -135,7 +136,7 @@ Needed == {f \in listed : ~Covered(f)}
 Get ==
     /\ phase = "get"
     /\ IF Needed \subseteq files \/ Bug = "skips what vanished"
-       THEN /\ got' = UNION {f.holds : f \in Needed \intersect files}
+       THEN /\ got' = UNION {IF Bug = "coverage believed" THEN f.claims ELSE f.holds : f \in Needed \intersect files}
             /\ phase' = "done" /\ cursor' = 0 /\ listed' = {}
        ELSE /\ phase' = "list" /\ cursor' = 0 /\ listed' = {} /\ got' = {}
     /\ UNCHANGED <<files, landed, taken, made, permits, must, snapshot, reads>>

@@ -35,7 +35,7 @@ reader == <<asked, left, step, marked, seen, remembered, must, before, reads>>
 Tables == 1..TableCount
 Empty == [t \in Tables |-> {}]
 ASSUME Bug \in {"none", "mark after", "mark after, then acknowledged", "mark not awaited", "folder listed once",
-                "mark collected", "decided once"}
+                "mark collected", "decided once", "mark believed"}
 
 Init ==
     /\ marks = {} /\ known = {} /\ files = {} /\ covered = Empty /\ landed = {} /\ finished = {}
@@ -103,7 +103,8 @@ Page ==
     /\ LET mark_page == (step = "one") = MarkFirst
            found == marked \/ (mark_page /\ Now \in marks)
        IN /\ marked' = found
-          /\ seen' = IF mark_page THEN seen ELSE [seen EXCEPT ![Now] = @ \union covered[Now]]
+          /\ seen' = IF mark_page THEN (IF found /\ Bug = "mark believed" THEN [seen EXCEPT ![Now] = Names] ELSE seen)
+                     ELSE [seen EXCEPT ![Now] = @ \union covered[Now]]
           /\ remembered' = IF found THEN remembered \union {Now} ELSE remembered
           /\ IF step = "one" THEN step' = "two" /\ left' = left
              ELSE IF found THEN step' = "transactions" /\ left' = left

@@ -33,7 +33,7 @@ vars == <<claims, announced, stored, made, at, knew, lately, warned, step, numbe
 
 ASSUME Bug \in {"none", "not announced", "does not wait", "does not look", "does not take the number",
                 "claims any number", "claims above the end", "lists before it waits",
-                "there and back is not noticed"}
+                "there and back is not noticed", "claims in any mode", "waits for ever"}
 
 Switches(n) == {i \in 1..n : claims[i].kind # "commit"}
 ModeAt(n) == IF Switches(n) = {} THEN "merge"
@@ -79,7 +79,7 @@ Look(w) ==
     /\ UNCHANGED <<claims, announced, stored, made, knew, lately, warned>> /\ UNCHANGED switcher
 
 TakeNumber(w) ==
-    /\ at[w] = "stored" /\ Open # {}
+    /\ at[w] = "stored" /\ Open # {} /\ Bug # "waits for ever"
     /\ Claim("merge", {})
     /\ UNCHANGED <<announced, stored, made>> /\ UNCHANGED writer /\ UNCHANGED switcher
 
@@ -125,7 +125,7 @@ ListAll(s) ==
 
 Switch(s) ==
     /\ step[s] = "listed" /\ step' = [step EXCEPT ![s] = "idle"]
-    /\ IF Len(claims) + 1 = number[s] \/ (Bug = "claims any number" /\ Mode = "merge")
+    /\ IF Len(claims) + 1 = number[s] \/ (Bug = "claims any number" /\ Mode = "merge") \/ Bug = "claims in any mode"
        THEN Claim("cas", saw[s]) ELSE UNCHANGED claims
     /\ UNCHANGED <<announced, stored, made, number, saw>> /\ UNCHANGED writer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -94,6 +94,32 @@ def test_listings_of_many_pages_and_answers_that_are_lost() -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Backward(Closer):
+    """Reads what was settled after it has listed what is there."""
+
+    def _read(self, data: bytes) -> Closer:
+        step = Closer._read(self, data)
+        return step if step.done else replace(step, names=self.names, after=None, listed=True)
+
+
+def test_a_closer_that_lists_before_it_reads_drops_what_another_one_has_settled() -> None:
+    """The listing's first page is of before a transaction came, its last of after another one admitted it.
+
+    All orders of this are `proofs/tla/Closing`, where it is a mistake that must fail.
+    """
+    admitted = Closed(1, 8, frozenset({5, 7}))
+    for kind, expected in ((Closer, {5, 7}), (Backward, {5})):
+        step = kind(closing_name(9, UNIQUE), 9).take([Stored()])
+        step = step.take([Listed((Object(EARLY[0]), Object(step.name)), step.name)])
+        step = step.take([Listed((Object(closed_name(1)),), None)])  # LATE came, and was found by another
+        step = step.take([Got(admitted.encode())])
+        if kind is Closer:
+            there = (EARLY[0], LATE[0], step.name, closed_name(1))
+            step = step.take([Listed(tuple(map(Object, there)), None)])
+        assert step.wants == (PutIfAbsent(closed_name(2), Closed(2, 9, frozenset(expected)).encode()),)
+
+
+@dataclass(frozen=True, slots=True)
 class Hasty(Closer):
     """Lists without having said so."""
 
@@ -128,6 +154,8 @@ def test_a_closer_that_settles_anew_what_was_settled_brings_one_back() -> None:
     listed = Listed((Object(EARLY[0]), Object(LATE[0]), Object(closed_name(1))), None)
     for kind, expected in ((Closer, {5}), (Forgetful, {5, 7})):
         step = kind(closing_name(9, UNIQUE), 9).take([Stored()]).take([listed]).take([Got(closed.encode())])
+        assert step.wants == (ListPage(TRANSACTIONS, ""),)
+        step = step.take([listed])
         assert step.wants == (PutIfAbsent(closed_name(2), Closed(2, 9, frozenset(expected)).encode()),)
 
 

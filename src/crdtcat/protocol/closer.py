@@ -5,10 +5,10 @@ passed a slow one by would leave the rest of it in the others. So no horizon of 
 that was closed, and what is closed is settled in one place, by one file that is created once:
 
     put a closing of time T     from now on nobody who lists it builds on a file below T that is not settled
+    list, read                  the latest file: what it settled stays settled
     list `transactions/`        what is there now counts, what comes later below T does not
-    read the file before        what it settled stays settled
     create the next file        T, and the transactions below it that are there; of several closers one wins,
-                                and the others list again
+                                and the others begin again
     list, read                  the latest file: it closes T, whoever created it
     delete                      closings up to its time, and files before: it says all that they said
 
@@ -16,7 +16,9 @@ Why it holds. Closings sort after transactions, and the files that settle them a
 transaction and, later on in the same listing, no closing above it and no file that passes it by, has seen it
 before any such closing was put: every closer lists it, and it counts. So bundles, clocks, branch starts and
 tags hold no transaction that is passed by, whatever happens to its author. (Without the closing, or with one
-that is put after listing, half of a transaction is lost in a few steps: `tests/protocol/test_closer.py`.)
+that is put after listing, half of a transaction is lost in a few steps. So it is if the transactions were
+listed before the file was read: another closer may have found one meanwhile, and settled that it counts.
+`proofs/tla/Closing`, `tests/protocol/test_closer.py`.)
 Whoever lists both a transaction and a closing above it closes that time itself, or waits (`crdtcat.closing`).
 
 A transaction whose file was collected is in bundles of all its tables, and need not be in any list. A number
@@ -59,7 +61,8 @@ PASSES_MAX: Final = 16  # other closers would have to be faster every time
 
 @dataclass(frozen=True, slots=True)
 class Closer:
-    """Close the transactions below a time. 2 PUTs, 2 LISTs, 1 or 2 GETs and 1 DELETE, if nobody else does.
+    """Close the transactions below a time. 2 PUTs, 2 LISTs, 1 GET and 1 DELETE, if nobody else does; a LIST
+    and a GET more where something was closed before.
 
     Attributes:
         name: the closing's name, its own.
@@ -68,6 +71,7 @@ class Closer:
         names: what was listed in `transactions/`.
         after: where the next page begins; `None`: all was listed.
         before: what was settled before, as far as it was read.
+        listed: whether the listing was begun after that was read, and shows nothing later.
         done: whether the time is closed.
         deleting: names to delete, once it is.
         passes: listings begun.
@@ -78,7 +82,8 @@ class Closer:
     is_put: bool = False
     names: tuple[str, ...] = ()
     after: str | None = ""
-    before: Closed | None = None
+    before: Closed = NOTHING_CLOSED
+    listed: bool = False
     done: bool = False
     deleting: tuple[str, ...] = ()
     passes: int = 1
@@ -94,7 +99,7 @@ class Closer:
             return (Put(self.name, b""),)
         if self.after is not None:
             return (ListPage(TRANSACTIONS, self.after),)
-        if self.before is None:
+        if not self.listed:
             return (Get(closed_name(self._latest)),)
         return (PutIfAbsent(closed_name(self.before.number + 1), self._settled(self.before).encode()),)
 
@@ -115,7 +120,7 @@ class Closer:
                 return replace(self, is_put=True)
             case Listed(objects, after, _):
                 step = replace(self, names=self.names + tuple(item.name for item in objects), after=after)
-                return step if after is not None or step._latest else replace(step, before=NOTHING_CLOSED)
+                return replace(step, listed=after is None and step._latest == self.before.number)
             case Got(data, _):
                 return self._again() if data is None else self._read(data)
             case Created():
@@ -129,7 +134,7 @@ class Closer:
     def _read(self, data: bytes) -> Closer:
         before = decode_closed(data, closed_name(self._latest), self._latest)
         if before.until < self.until:
-            return replace(self, before=before)
+            return replace(self._again(), before=before)
         return replace(self, done=True, deleting=(self.name, *self._behind(before)))
 
     def _settled(self, before: Closed) -> Closed:
@@ -149,4 +154,4 @@ class Closer:
     def _again(self) -> Closer:
         if self.passes >= PASSES_MAX:
             raise StoreUnavailable(f"{TRANSACTIONS}: others were faster {PASSES_MAX} times; try again")
-        return replace(self, names=(), after="", before=None, passes=self.passes + 1)
+        return replace(self, names=(), after="", listed=False, passes=self.passes + 1)
