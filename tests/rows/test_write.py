@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtcat import Table
+from crdtcat import Table, Version
 from crdtcat.errors import InvalidArgument
+from crdtcat.format.version import unpack
 from tests.bounds import bounded
 from tests.catalog.lakes import another, lake, objects
 from tests.rows.late import held_back
@@ -152,6 +153,45 @@ def test_columns_added_dropped_widened_and_replaced() -> None:
     assert content(table) == [{"id": at, "name": f"n{at}", "more": at * 2} for at in range(5)]
     table.write(pa.table({"id": [0.5, 1.5], "name": [1, 2], "more": [1, 2]}))
     assert content(table) == [{"id": 0.5, "name": 1, "more": 1}, {"id": 1.5, "name": 2, "more": 2}]
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("declared", [False, True])
+def test_columns_stand_in_the_order_of_the_data(declared: bool, keyed: bool) -> None:
+    if keyed:
+        table = lake().create_table("t", SCHEMA, key=["id"])
+    else:
+        table = lake().create_table("t", SCHEMA if declared else None)
+    table.write(pa.table({"id": [1], "name": ["x"], "value": [1.0]}))
+    for data in (
+        {"value": [1.0], "id": [1], "name": ["x"]},  # moved
+        {"value": [1.0], "id": [1], "added": [True], "name": ["x"]},
+        {"value": ["text"], "id": [1], "added": [True], "name": ["x"]},  # of another type: a new column
+        {"value": ["text"], "id": [1], "name": ["x"]},
+        {"zero": [0], "name": ["x"], "value": ["text"], "id": [1], "one": [1]},
+        {"name": ["x"], "id": [1]},
+    ):
+        table.write(pa.table(data))
+        assert table.read().to_pydict() == data
+        assert table.schema.names == list(data)
+        version = table.write(pa.table(data))  # again: nothing is said of columns
+        assert "d" not in (decoded(table, version) or {})
+    assert table.conflicts() == ()
+
+
+def decoded(table: Table, version: Version) -> Any:
+    """What a version does besides adding rows."""
+    log = table.head().log
+    ops = log.ops[log.index_of(version.id)].as_py()
+    return None if ops is None else unpack(ops, "ops")
+
+
+def test_types_and_order_change_at_once() -> None:
+    table = lake().create_table("t", pa.schema([("a", pa.int32()), ("b", pa.string())]))
+    table.write([{"a": 1, "b": "x"}])
+    table.write(pa.table({"b": ["x"], "a": [2**40]}))
+    assert table.schema == pa.schema([("b", pa.string()), ("a", pa.int64())])
+    assert content(table) == [{"b": "x", "a": 2**40}]
 
 
 def test_by_key_a_row_is_the_same_however_much_of_it_changed() -> None:

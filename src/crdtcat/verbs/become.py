@@ -2,11 +2,12 @@
 
 Columns that the data does not have are dropped; new ones are added. A column whose values do not fit the
 type it has is widened where a lossless type holds both; else the old one is dropped and a new one of the name
-takes its place. No I/O.
+takes its place. Columns stand in the order of the data; where they do already, nothing is said of it. No I/O.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,7 +50,7 @@ def becoming(head: Head, rows: pa.Table, known: Known | None) -> Becoming:
         fitted = _with_orders(fit(incoming, known, evolve=True), rows)
         return Becoming(fitted, fitted.definitions, ())
     kept: dict[str, Column] = {}
-    redefined: list[Definition] = []
+    widened: set[str] = set()
     held = dict(known)
     for item in incoming:
         column = head.columns.by_name.get(item.name)
@@ -62,23 +63,28 @@ def becoming(head: Head, rows: pa.Table, known: Known | None) -> Becoming:
         kept[item.name] = column
         if type != column.type:
             held[item.name] = replace(held[item.name], type=type)
-            redefined += [
-                Definition(
-                    instance,
-                    column.name,
-                    encode_type(type),
-                    column.nullable,
-                    column.position,
-                    column.definitions,
-                )
-                for instance in sorted(column.instances)
-            ]
+            widened.add(item.name)
     gone = [column for column in head.columns.all if column.name not in kept]
-    _check_partitions(head, [*(column.name for column in gone), *(item.name for item in redefined)])
+    _check_partitions(head, [*(column.name for column in gone), *widened])
     kept_types = {name: held[name] for name in incoming.names if name in held}
     fitted = _with_orders(fit(incoming, kept_types, evolve=True), rows)
     drops = tuple(sorted(instance for column in gone for instance in column.instances))
-    return Becoming(fitted, (*redefined, *fitted.definitions), drops)
+    return Becoming(fitted, tuple(_definitions(kept, fitted, widened)), drops)
+
+
+def _definitions(kept: Mapping[str, Column], fitted: Fit, widened: Collection[str]) -> Iterator[Definition]:
+    """Definitions of new columns, of those that hold more, and of those that stand elsewhere."""
+    places = {name: column.position for name, column in kept.items()}
+    places |= {item.name: item.position for item in fitted.definitions}
+    names = fitted.schema.names
+    if sorted(names, key=lambda name: (places[name], name)) != names:
+        places = {name: float(at) for at, name in enumerate(names)}
+    for name, column in kept.items():
+        if name in widened or places[name] != column.position:
+            code = encode_type(fitted.schema.field(name).type, name)
+            for instance in sorted(column.instances):
+                yield Definition(instance, name, code, column.nullable, places[name], column.definitions)
+    yield from (replace(item, position=places[item.name]) for item in fitted.definitions)
 
 
 def _with_orders(fitted: Fit, rows: pa.Table) -> Fit:
