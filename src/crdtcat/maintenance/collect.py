@@ -6,13 +6,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crdtcat.drive import run, store_now_ms
+from crdtcat.arguments import require_flag
+from crdtcat.drive import answers, store_now_ms
 from crdtcat.log import State, Summary
 from crdtcat.log.files import ids_of
 from crdtcat.maintenance.checkpoint import checkpoint
+from crdtcat.maintenance.progress import Progress, Tell, teller
 from crdtcat.maintenance.summaries import summaries_of
 from crdtcat.protocol import (
     Collector,
+    Deleted,
+    Get,
     Object,
     bundle_number,
     bundle_rank,
@@ -36,29 +40,36 @@ class CollectResult:
         bundles: bundle files deleted.
         kept: files left in the log.
         seconds: how long it took.
+        dry_run: whether nothing was deleted.
     """
 
     versions: int = 0
     bundles: int = 0
     kept: int = 0
     seconds: float = 0.0
+    dry_run: bool = False
 
     def __str__(self) -> str:
+        what = "would be deleted" if self.dry_run else "deleted"
         return (
-            f"collect: {self.versions:,} version files and {self.bundles:,} bundles deleted, "
+            f"collect: {self.versions:,} version files and {self.bundles:,} bundles {what}, "
             f"{self.kept:,} files left, in {self.seconds:.2f} s"
         )
 
 
-def collect_log(session: Session) -> CollectResult:
+def collect_log(
+    session: Session, *, dry_run: bool = False, progress: bool | Tell | None = None
+) -> CollectResult:
     """Delete what bundles older than the grace period cover.
 
     Costs one LIST page per 1,000 files, one small GET per bundle not seen before, one GET per old bundle that
     covers something listed, one GET per file deleted (it is merged before it goes), and one DELETE per 256.
     Versions that slipped past every bundle are bundled first. Safe beside any number of readers, writers,
-    bundlers and collectors. Raises `NotFound`: the table was dropped.
+    bundlers and collectors. With `dry_run` all of that is read, and nothing written or deleted. Raises
+    `NotFound`: the table was dropped.
     """
-    began = time.monotonic()
+    require_flag("dry_run", dry_run)
+    began, tell = time.monotonic(), teller(progress)
     listing = tuple(
         Object(item.name, item.size, item.modified_ms) for item in session.store.list(session.folder)
     )
@@ -67,9 +78,16 @@ def collect_log(session: Session) -> CollectResult:
     grace_ms = int(session.options.grace_seconds * 1000)
     summaries = summaries_of(session, [item.name for item in listing if is_bundle(item.name)])
     useful = _useful(listing, summaries, now_ms - grace_ms)
-    step = run(Collector(State(session.folder), listing, now_ms, grace_ms, bundles=useful), session.store)
+    step = Collector(State(session.folder), listing, now_ms, grace_ms, bundles=useful)
+    what, files = f"collect {session.table}", len(listing)
+    tell(Progress(what, 0, files, "files"))
+    while wants := step.wants:
+        spared = dry_run and not all(isinstance(want, Get) for want in wants)
+        step = step.take([Deleted()] if spared else answers(session.store, wants, {}))
+        tell(Progress(what, len(step.deleted), files, "files", found=len(step.deleted)))
+    tell(Progress(what, files, files, "files", found=len(step.deleted)))
     deleted = set(step.deleted)
-    if any(
+    if not dry_run and any(
         is_commit(item.name) and item.name not in deleted and now_ms - item.modified_ms > 2 * grace_ms
         for item in listing
     ):
@@ -80,6 +98,7 @@ def collect_log(session: Session) -> CollectResult:
         bundles=bundles,
         kept=len(listing) - len(deleted),
         seconds=time.monotonic() - began,
+        dry_run=dry_run,
     )
 
 

@@ -19,7 +19,7 @@ all tables at once (`crdtcat.closing`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -42,6 +42,7 @@ from crdtcat.maintenance.bundling import INLINE_BYTES_AT_ONCE
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.expire_until import check_until, wanted_horizon
 from crdtcat.maintenance.holds import claimed_until, holds
+from crdtcat.maintenance.progress import Progress, Tell, teller
 from crdtcat.maintenance.summaries import summaries_of
 from crdtcat.protocol import (
     Object,
@@ -113,6 +114,7 @@ def expire(
     older_than: timedelta | datetime | None = None,
     keep_last: int | None = None,
     dry_run: bool = False,
+    progress: bool | Tell | None = None,
 ) -> ExpireResult:
     """Forget the history of versions that are old; the table stays what it is. Theorem: `expire_invisible`.
 
@@ -127,7 +129,7 @@ def expire(
         CapabilityMissing: the store cannot create a file exclusively, or, after transactions, list in order.
         StoreUnavailable: nothing was folded, or nobody knows, or the mode is being switched; run it again.
     """
-    began = time.monotonic()
+    began, tell = time.monotonic(), _steps(session.table, teller(progress))
     check_can_fold(session)
     require_flag("dry_run", dry_run)
     check_until(older_than, keep_last)
@@ -137,13 +139,17 @@ def expire(
         head = session.head(refresh=False)
     wanted = wanted_horizon(head, session, older_than, keep_last)
     first = _planned(session, wanted, session.state.log)
+    tell(1)
     if not len(first.log):
+        tell(5)
         return ExpireResult(held_by=first.held_by, dry_run=dry_run, seconds=time.monotonic() - began)
     if dry_run:
         made = _made(session, first, session.state.bundles)
+        tell(5)
         return replace(made.result, dry_run=True, seconds=time.monotonic() - began)
-    wait_until_old(session, first.horizon)
-    result = fold(session, first.horizon)
+    wait_until_old(session, first.horizon, lambda: tell(1))
+    tell(2)
+    result = fold(session, first.horizon, tell=tell)
     held_by = tuple(sorted({*first.held_by, *result.held_by}))
     return replace(result, held_by=held_by, seconds=time.monotonic() - began)
 
@@ -170,14 +176,26 @@ def _planned(session: Session, wanted: int, log: Log) -> _Plan:
     return _Plan(horizon, below(log, horizon) if fresh.any() else below(log, 0), tuple(sorted(held_by)))
 
 
-def wait_until_old(session: Session, horizon: int) -> None:
+def _steps(table: str, tell: Tell) -> Callable[[int], object]:
+    """Tells how many steps are done: planned, waited, listed anew, the base made, and stored."""
+    return lambda done: tell(Progress(f"expire {table}", done, 5, "steps"))
+
+
+def wait_until_old(session: Session, horizon: int, tell: Callable[[], object] = lambda: None) -> None:
     """Until no writer that was not slow can still be storing a version below the horizon."""
     due_ms = hlc.milliseconds(horizon) + session.options.max_commit_delay_seconds * 1000
     while (left_ms := due_ms - store_now_ms(session.store)) > 0:
+        tell()
         time.sleep(min(left_ms / 1000, session.options.max_commit_delay_seconds))
 
 
-def fold(session: Session, horizon: int, brought: Brought | None = None) -> ExpireResult:
+def fold(
+    session: Session,
+    horizon: int,
+    brought: Brought | None = None,
+    *,
+    tell: Callable[[int], object] = lambda _: None,
+) -> ExpireResult:
     """Propose a horizon, list, and write the next base, with what is brought. Costs as `expire` says.
 
     Raises:
@@ -199,6 +217,7 @@ def fold(session: Session, horizon: int, brought: Brought | None = None) -> Expi
                 f"table {table!r} is being switched to CAS mode; nothing was folded: try again later"
             )
         looked = time.monotonic()
+        tell(3)
         plan = _planned(
             session, horizon, session.state.log if brought is None else brought.over(session.state.log)
         )
@@ -207,12 +226,14 @@ def fold(session: Session, horizon: int, brought: Brought | None = None) -> Expi
             raise Expired(f"{refusal}; nothing of this table was carried that way")
         if not len(plan.log):  # others were faster, or somebody named a snapshot meanwhile
             withdraw(store, [mine.name])
+            tell(5)
             return ExpireResult(held_by=plan.held_by)
         if plan.horizon < mine.horizon:  # held back since: say less, so that nobody waits for the rest
             lower = propose(store, table, incarnation, plan.horizon)
             withdraw(store, [mine.name])
             mine = lower
         made = _made(session, plan, [item.name for item in listing if is_bundle(item.name)])
+        tell(4)
         _store_rows(session, made)
         if time.monotonic() - looked > HOLDS_SECONDS_MAX:
             continue  # somebody may have named a snapshot since, and taken us for dead
@@ -222,6 +243,7 @@ def fold(session: Session, horizon: int, brought: Brought | None = None) -> Expi
             withdraw(store, [item.name for item in found if item.horizon < mine.horizon])
             _bound(session, int(plan.log.number.max(initial=0)), listing)
             session.refresh()
+            tell(5)
             return made.result
     withdraw(store, [mine.name])
     raise StoreUnavailable(f"{session.folder}: other expiries were faster {TRIES} times; try again")

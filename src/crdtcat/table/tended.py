@@ -33,9 +33,24 @@ class Tended(Handle):
         """Bundle every version that is not in a bundle. Happens by itself; call it to have it done now."""
         return checkpoint(self._session)
 
-    def collect(self) -> CollectResult:
-        """Delete log files that bundles older than the grace period cover. Happens by itself, too."""
-        return collect_log(self._session)
+    def collect(
+        self, *, dry_run: bool = False, progress: bool | Callable[[Progress], object] | None = None
+    ) -> CollectResult:
+        """Delete log files that bundles older than the grace period cover. Happens by itself, too.
+
+        Of this table's log only; segments are the whole catalog's: `Catalog.collect`. Requests: one LIST page
+        per 1,000 files, one small GET per bundle not seen before, one GET per old bundle that covers
+        something listed and per file deleted, one DELETE per 256.
+
+        Args:
+            dry_run: only say what would be deleted; it is read all the same.
+            progress: `True` prints to standard error; a function is called with `Progress` values.
+
+        Raises:
+            NotFound: the table was dropped.
+            StoreUnavailable, Corrupt: what was deleted until then is gone, and covered.
+        """
+        return collect_log(self._session, dry_run=dry_run, progress=progress)
 
     def compact(
         self,
@@ -89,6 +104,7 @@ class Tended(Handle):
         keep_last: int | None = None,
         *,
         dry_run: bool = False,
+        progress: bool | Callable[[Progress], object] | None = None,
     ) -> ExpireResult:
         """Forget the history of old versions; the table stays what it is, and what only they held can be
         collected. `at=` below the horizon raises `Expired` from then on.
@@ -102,13 +118,17 @@ class Tended(Handle):
             older_than: an age, or a moment (naive means UTC); `timedelta(0)` is all that is old enough.
             keep_last: how many versions stay in history. With both, what either keeps is kept.
             dry_run: whether only to say what would be done.
+            progress: `True` prints to standard error; a function is called with `Progress` values, step by
+                step, and while it waits.
 
         Raises:
             InvalidArgument: neither is given; an age below zero, a moment in the future; this is a branch.
             CapabilityMissing: the store cannot create a file exclusively.
             StoreUnavailable: nothing was expired, or nobody knows; run it again.
         """
-        return expire(self._session, older_than=older_than, keep_last=keep_last, dry_run=dry_run)
+        return expire(
+            self._session, older_than=older_than, keep_last=keep_last, dry_run=dry_run, progress=progress
+        )
 
     def verify(
         self, depth: Depth = "bytes", *, progress: bool | Callable[[Progress], object] | None = None
