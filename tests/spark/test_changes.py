@@ -14,6 +14,7 @@ from crdtcat import Catalog, Head, Table
 from crdtcat.clock import HybridClock
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.spark.changes import Changes, changes_between
+from tests.rows.late import held_back
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64())])
 
@@ -105,6 +106,24 @@ def test_who_did_what(tmp_path: Path) -> None:
     changes = rows(between(lake, settled, table.head()))
     assert {row["_version"] for row in changes} == {str(replaced.id)}
     assert [row["_change_type"] for row in changes].count("delete") == 6
+
+
+def test_a_drop_that_an_update_had_not_seen(tmp_path: Path) -> None:
+    """The column stays for what the update wrote, and other rows become null there: they changed, too."""
+    lake = Catalog(tmp_path, upkeep=False)
+    table = lake.create_table("t", SCHEMA)
+    table.append([{"id": 1, "k": 1}, {"id": 2, "k": 2}])
+    start, other = table.head(), Catalog(tmp_path, upkeep=False).table("t")
+    arrive = held_back(other, lambda: other.update("id = 1", {"k": 7}))
+    table.drop_column("k")
+    arrive()
+    found = rows(between(lake, start, table.head()))
+    assert [(row["_change_type"], row["id"], row["k"]) for row in found] == [
+        ("update_before", 1, 1),
+        ("update_before", 2, 2),
+        ("update_after", 1, 7),
+        ("update_after", 2, None),
+    ]
 
 
 def test_a_twin_that_takes_over_is_no_change(tmp_path: Path) -> None:

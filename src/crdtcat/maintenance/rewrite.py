@@ -28,8 +28,9 @@ from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
 from crdtcat.maintenance.compact_plan import copy_columns
 from crdtcat.protocol import Put
-from crdtcat.scan.changed import OLDEST, ChangedEntries
+from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
+from crdtcat.scan.layers import OLDEST
 from crdtcat.scan.located import all_rows_of
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.shown import as_shown

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.decode import gathered
-from crdtcat.chunks.types import decode_type, without_encodings
+from crdtcat.chunks.types import decode_type, storage_type, without_encodings
 from crdtcat.format.row_ids import ID
 from crdtcat.format.row_ops import Copy, Stamps
 from crdtcat.format.schema_code import StoredField
@@ -27,12 +27,9 @@ from crdtcat.head.columns import Column
 from crdtcat.head.patches import BY_STAMPS, Patches
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.scan.chunk_reader import ChunkReader
+from crdtcat.scan.layers import OLDEST, Layer
 from crdtcat.scan.plan import Plan
-from crdtcat.scan.replace import Part, replaced
 from crdtcat.scan.shown import stored_column
-
-OLDEST = -1
-"""Age of a cell that is as old as its row."""
 
 
 class _Source(NamedTuple):
@@ -42,11 +39,13 @@ class _Source(NamedTuple):
         field: the stored field, `None` if there is none.
         fits: whether its values can be read as the column's type.
         same: whether they are of that type.
+        ended: whether a drop had seen the values it holds. What they replaced stays replaced.
     """
 
     field: StoredField | None
     fits: bool
     same: bool
+    ended: bool
 
 
 class ChangedEntries:
@@ -91,7 +90,7 @@ class ChangedEntries:
     def names_over(self, source: int, age: int, columns: Sequence[Column]) -> tuple[str, ...]:
         """The stored columns of a chunk that are fetched to be laid over entries."""
         held, stamps = self._held(source, age, columns)
-        names = [field.name for _, field, _ in held]
+        names = [field.name for _, field, _ in held if field is not None]
         return tuple(dict.fromkeys([*names, *(one.stored for one in stamps.values() if names)]))
 
     def sources(self, entry: int) -> set[tuple[int, int]]:
@@ -105,7 +104,8 @@ class ChangedEntries:
     ) -> tuple[tuple[str, ...], dict[str, Stamps]]:
         """The stored columns of an entry that have to be read, stamps where ages will be compared."""
         copy = self._head.rows.copies.get(entry)
-        compare = with_ages or bool(len(self._head.rows.patches_of(entry).entry))
+        dropped = any(column.instances & self._head.columns.hidden.keys() for column in columns)
+        compare = with_ages or dropped or bool(len(self._head.rows.patches_of(entry).entry))
         stamps = _stamps_by_field(copy) if copy is not None and compare else {}
         sources = (self._source(column, entry).field for column in columns)
         fields = [field.name for field in sources if field is not None]
@@ -125,17 +125,26 @@ class ChangedEntries:
         sources = {column.name: self._source(column, entry) for column in columns}
         patches = head.rows.patches_of(entry)
         fields = [source.field.name for source in sources.values() if source.field is not None]
-        layers = {column.name: _Layer(int(head.log.rows[entry])) for column in columns}
-        for name, (field, _, _) in sources.items():
+        layers = {column.name: Layer(int(head.log.rows[entry])) for column in columns}
+        for name, source in sources.items():
+            field = source.field
             if field is not None and field.name in stamps:
                 layers[name].ages = self._ages(stamps[field.name], stored)
             elif with_ages and len(patches.entry):
                 layers[name].ages = np.full(int(head.log.rows[entry]), OLDEST)
+        bases = {
+            column.name: self._unhidden(
+                sources[column.name].field,
+                entry,
+                _as_stored(column, sources[column.name], stored),
+                layers[column.name].ages,
+            )
+            for column in columns
+        }
         self._gather(patches, columns, layers)
         arrays, in_segment = [], self._chunks.is_stored(entry)
         for column in columns:
-            source = sources[column.name]
-            base = self._unhidden(source.field, entry, _as_stored(column, source, stored))
+            source, base = sources[column.name], bases[column.name]
             # What was decoded for this entry alone, and is one column of it, is nobody else's.
             alone = source.field is not None and fields.count(source.field.name) == 1
             arrays.append(layers[column.name].over(base, owned=alone and in_segment))
@@ -154,8 +163,18 @@ class ChangedEntries:
             fits = field is not None and columns.fits(field, column)
             kept = without_encodings(column.type)
             same = field is not None and without_encodings(decode_type(field.type)) == kept
-            found = self._sources[key] = _Source(field, fits, same)
+            ended = field is None and self._is_ended(column, schema)
+            found = self._sources[key] = _Source(field, fits, same, ended)
         return found
+
+    def _is_ended(self, column: Column, schema: int) -> bool:
+        """Whether a schema without values of a column to be shown has such that a drop has ended.
+
+        Told of columns that are one: of several under one name, others may have the cell's value.
+        """
+        if len(column.instances) != 1:
+            return False
+        return any(field.column in column.instances for field in self._head.columns.fields(schema))
 
     def _ages(self, stamps: Stamps, stored: pa.Table) -> Integers:
         """Per row, the version that wrote its cell, or OLDEST."""
@@ -165,7 +184,7 @@ class ChangedEntries:
         found: Integers = ages[numbers]
         return found
 
-    def _gather(self, patches: Patches, columns: Sequence[Column], layers: Mapping[str, _Layer]) -> None:
+    def _gather(self, patches: Patches, columns: Sequence[Column], layers: Mapping[str, Layer]) -> None:
         edges = [*_firsts(patches).tolist(), len(patches.source)]
         for first, last in pairwise(edges):
             target, place = patches.at[first:last], patches.source_at[first:last]
@@ -183,76 +202,70 @@ class ChangedEntries:
         *,
         rows: tuple[Integers, Integers],
         columns: Sequence[Column],
-        layers: Mapping[str, _Layer],
+        layers: Mapping[str, Layer],
     ) -> None:
         """Put cells of one chunk over rows of the entry: `rows` are the rows, and where their cells are."""
         target, place = rows
         held, stamps, stored = self._over(chunk, age, columns)
         for column, field, fits in held:
-            values = stored_column(column, field if fits else None, stored)
+            values = _values_over(column, field if fits else None, stored, place)
             ages: Array | int = age
-            if age == BY_STAMPS:
-                ages = self._ages(stamps[field.name], stored)[place]
+            if age == BY_STAMPS and field is not None:
+                ages = self._ages(stamps[field.name], stored)
+                values = self._without_ended(field, values, ages)
+                ages = ages[place]
             layers[column.name].put(target, values, place, ages)
 
     def _over(
         self, chunk: int, age: int, columns: Sequence[Column]
-    ) -> tuple[list[tuple[Column, StoredField, bool]], dict[str, Stamps], pa.Table]:
+    ) -> tuple[list[_Held], dict[str, Stamps], pa.Table]:
         """What a chunk has to lay over others: columns, where it holds them, and the stored rows."""
         names = self.names_over(chunk, age, columns)
-        if not names:
-            return [], {}, pa.table({})
-        return *self._held(chunk, age, columns), self._chunks.kept(chunk, names)
+        stored = self._chunks.kept(chunk, names) if names else pa.table({})
+        return *self._held(chunk, age, columns), stored
 
-    def _held(
-        self, chunk: int, age: int, columns: Sequence[Column]
-    ) -> tuple[list[tuple[Column, StoredField, bool]], dict[str, Stamps]]:
+    def _held(self, chunk: int, age: int, columns: Sequence[Column]) -> tuple[list[_Held], dict[str, Stamps]]:
         sources = [(column, self._source(column, chunk)) for column in columns]
-        held = [(column, source.field, source.fits) for column, source in sources if source.field is not None]
         if age != BY_STAMPS:
-            return held, {}
+            return [
+                (column, source.field, source.fits)
+                for column, source in sources
+                if source.field is not None or source.ended
+            ], {}
         stamps = _stamps_by_field(self._head.rows.copies[chunk])
-        return [item for item in held if item[1].name in stamps], stamps
+        return [
+            (column, source.field, source.fits)
+            for column, source in sources
+            if source.field is not None and source.field.name in stamps
+        ], stamps
 
-    def _unhidden(self, field: StoredField | None, entry: int, base: pa.Array) -> pa.Array:
-        """A copy's column without the values that a drop had seen: its rows are of several versions."""
+    def _unhidden(
+        self, field: StoredField | None, entry: int, base: pa.Array, ages: Integers | None
+    ) -> pa.Array:
+        """A copy's column without the values that a drop had seen: its cells are of several versions."""
         head = self._head
         if entry not in head.rows.copies or field is None or field.column not in head.columns.hidden:
             return base
-        hidden = head.columns.hidden[field.column]
         pieces = head.rows.pieces
         mine = np.flatnonzero(pieces.entry == entry)
-        seen = hidden[head.log.chunk_version[pieces.birth[mine]]]
-        mine = mine[seen]
         owner, offset = expand(pieces.stop[mine] - pieces.start[mine])
-        mask = np.zeros(len(base), bool)
-        mask[pieces.at[mine][owner] + offset] = True
-        index = pa.array(np.arange(len(base)), mask=mask)
-        return base.take(index)
+        author = np.full(len(base), OLDEST)
+        author[pieces.at[mine][owner] + offset] = head.log.chunk_version[pieces.birth[mine]][owner]
+        return self._without_ended(
+            field, base, author if ages is None else np.where(ages > OLDEST, ages, author)
+        )
+
+    def _without_ended(self, field: StoredField, values: pa.Array, author: Integers) -> pa.Array:
+        """Values without those of versions that a drop of their column had seen."""
+        hidden = self._head.columns.hidden.get(field.column)
+        if hidden is None:
+            return values
+        ended = (author > OLDEST) & hidden[author]
+        return values.take(pa.array(np.arange(len(values)), mask=ended)) if ended.any() else values
 
 
-class _Layer:
-    """Newer values for one column of one entry."""
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._parts: list[Part] = []
-        self.ages: Integers | None = None
-
-    def put(self, target: Integers, values: pa.Array, place: Integers, ages: Array | int) -> None:
-        """Values over rows, where they are newer than what is there. Ages rise from call to call, but for
-        those given row by row."""
-        if self.ages is None and not isinstance(ages, int):
-            self.ages = np.full(self._rows, OLDEST)
-        if self.ages is not None:
-            newer = ages > self.ages[target]
-            target, place = target[newer], place[newer]
-            self.ages[target] = ages if isinstance(ages, int) else ages[newer]
-        self._parts.append(Part(target, values, place))
-
-    def over(self, base: pa.Array, *, owned: bool) -> pa.Array:
-        """The column with them; `owned` as for `replaced`."""
-        return replaced(base, self._parts, owned=owned)
+_Held = tuple[Column, StoredField | None, bool]
+"""A column that a chunk lays over others; where it holds it (`None`: what it held was ended); if it fits."""
 
 
 def _firsts(patches: Patches) -> Integers:
@@ -271,6 +284,13 @@ def _as_stored(column: Column, source: _Source, stored: pa.Table) -> pa.Array:
     if source.same and held.num_chunks == 1:
         return held.chunk(0)
     return stored_column(column, field, gathered(stored.select([field.name])))
+
+
+def _values_over(column: Column, field: StoredField | None, stored: pa.Table, place: Integers) -> pa.Array:
+    """A chunk's values of a column; where it has none to show, nulls for the places asked for."""
+    if field is None:
+        return pa.nulls(int(place.max()) + 1, storage_type(column.type, column.name))
+    return stored_column(column, field, stored)
 
 
 def _stamps_by_field(copy: Copy) -> dict[str, Stamps]:

@@ -2,8 +2,9 @@
 
 Rows have identities, so nothing has to be searched for: rows that only the later snapshot has were inserted,
 rows that only the earlier one has were deleted, and of the rows in both, those that an update touched which
-only one of them has seen are read from both sides and compared. All of that is intervals; only rows that
-changed are read. Compactions change no identity and no value, so they do not show.
+only one of them has seen are read from both sides and compared; so are rows that are read otherwise because
+columns are others (`crdtcat.scan.read_otherwise`). All of that is intervals; only rows that may have changed
+are read. Compactions change no identity and no value, so they do not show.
 
 The two snapshots need not follow one another: where the first has seen what the second has not, the feed says
 how to undo it. Memory: one chunk of each side.

@@ -19,7 +19,8 @@ from crdtcat.head import Head
 from crdtcat.head.columns import Column
 from crdtcat.intervals.runs import expand
 from crdtcat.scan.feed import Feed
-from crdtcat.scan.shown import retyped
+from crdtcat.scan.read_otherwise import matched
+from crdtcat.scan.shown import matching, retyped
 
 
 class KeyedChanges(Feed):
@@ -40,7 +41,7 @@ class KeyedChanges(Feed):
         shown: Sequence[Column] | None = None,
     ) -> None:
         super().__init__(old, new, shown)
-        self._heads, self._read = (old, new), read
+        self._heads, self._read, self._given = (old, new), read, shown is not None
 
     @cached_property
     def _compared(self) -> tuple[pa.Table, pa.Table, EditScript]:
@@ -59,8 +60,8 @@ class KeyedChanges(Feed):
         rows = self._read(head) if head.columns.all else None
         count = 0 if rows is None else rows.num_rows
         arrays = []
-        for column in self.columns:
-            held = next((one for one in head.columns.all if one.instances & column.instances), None)
+        sources = matching(head.columns.all, self.columns) if self._given else matched(head, self.columns)
+        for held, column in zip(sources, self.columns, strict=True):
             if held is None or rows is None:
                 arrays.append(pa.chunked_array([pa.nulls(count, storage_type(column.type))]))
             else:

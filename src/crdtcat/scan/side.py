@@ -23,7 +23,8 @@ from crdtcat.log.log import Log
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.plan import make_plan
-from crdtcat.scan.shown import brought, matching
+from crdtcat.scan.read_otherwise import Shown, matched, read_otherwise
+from crdtcat.scan.shown import brought
 from crdtcat.store import Store
 
 
@@ -36,26 +37,35 @@ class Side:
         store: where rows are read from.
         shown: the columns that are read, as either head has them.
         verify: whether what is read is checked against its hash.
+
+    Attributes:
+        number: per chunk of the head's log, its number in the log that holds both.
+        columns: for each of `wanted` the head's own column; `None` where it has none.
+        wanted: the columns that are read.
     """
 
     def __init__(self, head: Head, log: Log, store: Store, shown: Sequence[Column], *, verify: bool) -> None:
         self.head = head
-        self._number = _numbers(head.log, log)
-        self._columns = matching(head.columns.all, shown)
+        self.number = _numbers(head.log, log)
+        self.columns, self.wanted = matched(head, shown), shown
         plan = make_plan(head, None, None)
         self._changed = ChangedEntries(plan, ChunkReader(plan, store, FooterCache(), verify=verify))
-        self._wanted = shown
+
+    @property
+    def shown(self) -> Shown:
+        """What decides which values are read."""
+        return Shown(self.head, self.number, self.columns, self.wanted)
 
     @cached_property
     def _pieces(self) -> Pieces:
         pieces = self.head.rows.pieces
-        return pieces._replace(birth=self._number[pieces.birth])
+        return pieces._replace(birth=self.number[pieces.birth])
 
     @cached_property
     def live(self) -> RowSet:
         """Every row of the table."""
         pieces, deleted = self._pieces, self.head.rows.deleted
-        return RowSet(pieces.birth, pieces.start, pieces.stop) - deleted.renumbered(self._number)
+        return RowSet(pieces.birth, pieces.start, pieces.stop) - deleted.renumbered(self.number)
 
     def rewritten(self, other: Side) -> RowSet:
         """Rows in whose columns, those that are read, versions wrote which the other side has not."""
@@ -67,17 +77,13 @@ class Side:
         chunks, which = np.unique(overlaid.chunk[mine], return_inverse=True)
         mine[mine] = np.array([self._holds(chunk) for chunk in chunks.tolist()], bool)[which]
         rows = RowSet(overlaid.birth[mine], overlaid.start[mine], overlaid.stop[mine])
-        return rows.renumbered(self._number)
+        return rows.renumbered(self.number)
 
     def _holds(self, chunk: int) -> bool:
-        """Whether a chunk has values of a column that is read."""
-        log, columns = self.head.log, self.head.columns
-        schema, version = int(log.chunk_schema[chunk]), int(log.chunk_version[chunk])
-        return any(
-            columns.source(column, schema, version) is not None
-            for column in self._columns
-            if column is not None
-        )
+        """Whether a chunk has values of a column that is read, ended or not: they replace others."""
+        fields = self.head.columns.fields(int(self.head.log.chunk_schema[chunk]))
+        read = {id for column in self.columns if column is not None for id in column.instances}
+        return any(field.column in read for field in fields)
 
     def within(self, rows: RowSet, entries: Array) -> RowSet:
         """Those of some rows that are read from some entries."""
@@ -111,11 +117,11 @@ class Side:
 
     def _taken(self, entry: int, offsets: Integers) -> pa.Table:
         """Rows of one entry, as storage arrays of the columns of the feed."""
-        there = [column for column in self._columns if column is not None]
+        there = list({column.name: column for column in self.columns if column is not None}.values())
         rows = self._changed.read(entry, there)
         if not there:  # nothing to gather, and none of the rows may get lost
             rows = pa.table({"": pa.nulls(int(self.head.log.rows[entry]))})
-        return brought(rows.take(pa.array(offsets)), self._columns, self._wanted)
+        return brought(rows.take(pa.array(offsets)), self.columns, self.wanted)
 
 
 def _numbers(part: Log, whole: Log) -> Array:
@@ -141,7 +147,9 @@ def _numbers(part: Log, whole: Log) -> Array:
 def changed_rows(old: Side, new: Side) -> tuple[RowSet, RowSet, RowSet]:
     """Rows that only the old side has, rows of both that were rewritten, rows that only the new one has.
 
-    No request. Some of the rewritten may have been given the values they had.
+    Rewritten by updates that only one side has, or read otherwise because columns are others. No request.
+    Some of them may have been given the values they had.
     """
     before, after = old.live, new.live
-    return before - after, (old.rewritten(new) | new.rewritten(old)) & before & after, after - before
+    touched = old.rewritten(new) | new.rewritten(old) | read_otherwise(old.shown, new.shown)
+    return before - after, touched & before & after, after - before

@@ -7,7 +7,7 @@ Pure: no request, and no row is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,9 +16,12 @@ from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import decode_ops
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
+from crdtcat.head.columns import Column
 from crdtcat.head.pieces import split
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Runs
+from crdtcat.scan.read_otherwise import Shown, read_otherwise
+from crdtcat.scan.shown import matching
 from crdtcat.scan.units import UNIT_BYTES, Unit
 
 Groups = list[tuple[VersionId, RowSet]]
@@ -26,11 +29,11 @@ Groups = list[tuple[VersionId, RowSet]]
 
 
 class Difference:
-    """Row ids that one head has and the other has not, or has otherwise; numbered as the later head's
-    chunks."""
+    """Row ids that one head has and the other has not, or has otherwise in columns that are shown; numbered
+    as the later head's chunks."""
 
-    def __init__(self, before: Head, after: Head) -> None:
-        self._before, self._after = before, after
+    def __init__(self, before: Head, after: Head, shown: Sequence[Column]) -> None:
+        self._before, self._after, self._shown = before, after, shown
         log = after.log
         own = _standing_twins(after)
         at = log.find(before.log.ids)
@@ -78,15 +81,27 @@ class Difference:
 
     def _by_updater(self, rows: RowSet) -> Groups:
         """Each row with the last version that wrote a cell of it; one whose cells went back to what they
-        were, because a version no longer counts, with the last there is."""
+        were, because a version no longer counts, or are others because a column is, with the last there is.
+        """
         found: Groups = []
         cells = self._after.rows.overlaid
         for at in reversed([at for at in self._fresh if (cells.version == at).any()]):
             mine = cells.version == at
             number = self._numbers[id(self._after)][cells.birth[mine]]
             rows = self._taken(rows, RowSet(number, cells.start[mine], cells.stop[mine]), at, found)
-        self._taken(rows, self._undone(), self._last, found)
+        rows = self._taken(rows, self._undone(), self._last, found)
+        self._taken(rows, self._read_otherwise(), self._last, found)
         return found
+
+    def _read_otherwise(self) -> RowSet:
+        """Rows with other values because columns are others. One that is gone reads as null: no change."""
+        there = matching(self._after.columns.all, self._shown)
+        wanted = [column for column, held in zip(self._shown, there, strict=True) if held is not None]
+        then, now = (
+            Shown(head, self._numbers[id(head)], matching(head.columns.all, wanted), wanted)
+            for head in (self._before, self._after)
+        )
+        return read_otherwise(then, now)
 
     def _undone(self) -> RowSet:
         """Rows with cells of versions that counted before, and do not since a late one with their idempotency

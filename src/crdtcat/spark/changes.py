@@ -173,7 +173,7 @@ def changes_between(
     if after.settings.key:
         shown = pa.schema([field.with_nullable(True) for field in shape.schema])
         return keyed_changes(catalog, before, after, branch=branch, query=query.columns.all, shown=shown)
-    found = Difference(before, after)
+    found = Difference(before, after, shape.needed)
     kinds = [(DELETE, before, found.removed), (BEFORE, before, found.updated), (AFTER, after, found.updated)]
     if not with_columns:
         changed = [*found.removed, *found.updated]

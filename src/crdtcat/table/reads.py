@@ -140,8 +140,13 @@ class Reads(Handle):
     def changes(self, since: At | None, until: At | None = None) -> Feed:
         """The change feed: rows inserted, updated (before and after) and deleted between two snapshots.
 
-        Requests: a refresh; reading it, what a scan of the chunks with changed rows takes. Counting what
-        changed reads nothing. A keyed table is read at both snapshots, and compared in memory.
+        Applied to one snapshot it gives the other. A column is the one it was, by whatever name; a new one
+        takes the place of the one of its name that was dropped. That a column was added, renamed or dropped
+        is no change of rows; that their values in it are others is.
+
+        Requests: a refresh; reading it, what a scan of the chunks with changed rows takes: all chunks where a
+        column was dropped and others of its values or its name are there. Counting what changed reads
+        nothing. A keyed table is read at both snapshots, and compared in memory.
 
         Args:
             since: where to start: a snapshot or its token, a version, a tag, a moment; `None` is before the

@@ -30,6 +30,7 @@ from crdtcat.verbs.rows import check_commit, removals, with_deletes
 from crdtcat.verbs.values import given_values
 from crdtcat.writing.fit import fit_some
 from crdtcat.writing.incoming import Incoming
+from crdtcat.writing.knowledge import known_with
 from crdtcat.writing.overlays import stage_overlay
 
 Found = tuple[Integers, Integers]
@@ -102,7 +103,7 @@ def update_rows(
             "pass 0 <= start <= stop <= row_count"
         )
     session.looked(head, Read(numbers=(start, stop)))
-    changed = Incoming.of(data).reader(session.known).read_all()
+    changed = Incoming.of(data).reader(known_with(head, session.known)).read_all()
     if changed.num_rows != stop - start:
         raise InvalidArgument(f"{changed.num_rows:,} rows of new values for {stop - start:,} rows")
     return _overlaid(session, head, rows_between(head, start, stop), changed, metadata=metadata, key=key)
@@ -121,7 +122,7 @@ def _overlaid(
     metadata: Mapping[str, Any] | None,
     key: str | None,
 ) -> Version:
-    fitted = fit_some(changed.schema, session.known)
+    fitted = fit_some(changed.schema, known_with(head, session.known))
     body, puts, overlays = stage_overlay(session, fitted, changed, row_ids(head, *found))
     ops = Ops(rows=RowOps(overlays=overlays))
     return session.commit(

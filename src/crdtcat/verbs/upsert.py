@@ -24,6 +24,7 @@ from crdtcat.verbs.rows import append, check_commit, new_stager
 from crdtcat.verbs.values import given_values
 from crdtcat.writing.fit import Fit, Known, fit, fit_some
 from crdtcat.writing.incoming import Incoming
+from crdtcat.writing.knowledge import known_with
 
 
 def upsert(
@@ -105,7 +106,7 @@ def update_where(
     for name in reversed(names):
         column = pa.concat_tables(keys)[name] if keys else _no_values(head, name)
         changed = changed.add_column(0, name, column)
-    stager = new_stager(session, fit_some(changed.schema, session.known))
+    stager = new_stager(session, fit_some(changed.schema, known_with(head, session.known)))
     stager.add(changed)
     return session.commit(
         "update", body=stager.finish(), puts=stager.puts, metadata=metadata, key=key, seen=head

@@ -6,7 +6,7 @@ where they stand, rows that are gone are deleted. So two who write at once merge
 which a twentieth changed stores a twentieth, wherever it changed.
 
 Columns become those of the data too: new ones are added, missing ones dropped, a type that does not fit is
-widened, or becomes a new column of the name.
+widened, or becomes a new column of the name. They stand in the data's order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from crdtcat.verbs.rows import check_commit, new_stager, removals
 from crdtcat.verbs.write_sides import NewSide, OldSide
 from crdtcat.writing.bodies import joined_bodies
 from crdtcat.writing.incoming import Incoming
-from crdtcat.writing.knowledge import known_after
+from crdtcat.writing.knowledge import known_after, known_with
 from crdtcat.writing.made import MadeChunk, stage_made
 from crdtcat.writing.reuse import places_in
 
@@ -55,8 +55,9 @@ def write(
     check_commit(metadata, key)
     head = session.head()
     session.looked(head, EVERYTHING)
-    rows = Incoming.of(data).reader(session.known).read_all()
-    become = becoming(head, rows, session.known)
+    known = known_with(head, session.known)
+    rows = Incoming.of(data).reader(known).read_all()
+    become = becoming(head, rows, known)
     new = NewSide(rows, become.fit, session.options, parse_partitioning(session.settings.partition_by))
     old = OldSide(head, session, become.fit.schema)
     script = difference(old.chunks, old.schema, new.rows, new.chunks, key=_key(on, become))

@@ -33,7 +33,7 @@ from crdtcat.verbs.write import change_sets
 from crdtcat.writing.bodies import joined_bodies
 from crdtcat.writing.fit import Fit, conform
 from crdtcat.writing.incoming import Incoming
-from crdtcat.writing.knowledge import known_after
+from crdtcat.writing.knowledge import known_after, known_with
 
 
 def write_keyed(
@@ -43,12 +43,13 @@ def write_keyed(
     check_commit(metadata, key)
     head = session.head()
     session.looked(head, EVERYTHING)
-    rows = Incoming.of(data).reader(session.known).read_all()
+    known = known_with(head, session.known)
+    rows = Incoming.of(data).reader(known).read_all()
     names = list(session.settings.key)
     missing = [name for name in names if name not in rows.column_names]
     if missing:
         raise SchemaMismatch(f"the rows lack {missing}; the key of {session.table!r} is {names}")
-    become = becoming(head, rows, session.known)
+    become = becoming(head, rows, known)
     new = sorted_by_key(conform(rows, become.fit.schema), names)
     old = _scanned(session, head, become.fit.schema)
     script = compared(old, new, names)

@@ -39,6 +39,11 @@ class Knowledge(NamedTuple):
         return Knowledge(known_from_head(head.columns) or self.columns)
 
 
+def known_with(head: Head, known: Known | None) -> Known | None:
+    """The columns for a commit that rests on a head: that head's, whatever else is known by now."""
+    return known_from_head(head.columns) or known
+
+
 def known_after(columns: Columns, ops: Ops, author: VersionId) -> Known:
     """What a head's columns are after the definitions and drops of a commit that was made from it."""
     changed = {*ops.drops, *(definition.column for definition in ops.definitions)}
