@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -108,8 +109,8 @@ def test_whatever_an_operation_raises_has_a_seed(
 
 
 def test_a_writer_that_takes_no_answer_for_success_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def certain(step: Publish, store: Store) -> Publish:
-        done = drive.run(step, store)
+    def certain(step: Publish, store: Store, **more: Any) -> Publish:
+        done = drive.run(step, store, **more)
         return replace(done, outcome=Outcome.DONE) if done.outcome is Outcome.UNKNOWN else done
 
     monkeypatch.setattr(writer, "run", certain)
