@@ -31,7 +31,7 @@ def known_or_likely(store: Store, table: str) -> tuple[Settings | None, bool]:
         found = current_settings(store, table)
     except Corrupt:
         return likely_settings(store, table), False
-    if found is not None and (not found.dropped or not any(_logs(store, table).values())):
+    if found is not None and not (found.dropped and _has_later(store, table, found.incarnation)):
         return found, True
     return likely_settings(store, table), False  # none are there, or not those of a log that lives
 
@@ -74,6 +74,12 @@ def _logs(store: Store, table: str) -> dict[int, bool]:
         if names:
             found[number] = dropped_name(log_folder(table, MAIN, number)) not in names
     return found
+
+
+def _has_later(store: Store, table: str, incarnation: int) -> bool:
+    """Whether a log lives that was begun after this one. (This one may be without its mark: a drop that was
+    cut off is one all the same.)"""
+    return any(lives and number > incarnation for number, lives in _logs(store, table).items())
 
 
 def drop_likely(store: Store, table: str, likely: Settings) -> list[int]:
