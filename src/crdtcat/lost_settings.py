@@ -31,7 +31,7 @@ def known_or_likely(store: Store, table: str) -> tuple[Settings | None, bool]:
         found = current_settings(store, table)
     except Corrupt:
         return likely_settings(store, table), False
-    if found is not None and not (found.dropped and _has_later(store, table, found.incarnation)):
+    if found is not None and not (found.dropped and _lives_on(store, table, found)):
         return found, True
     return likely_settings(store, table), False  # none are there, or not those of a log that lives
 
@@ -59,9 +59,8 @@ def likely_settings(store: Store, table: str) -> Settings | None:
             return found
         latest = max(latest, found.file_number + found.dropped)  # look further, it says
     log = max((number for number, lives in logs.items() if lives), default=latest)
-    strict = any(is_claim(item.name) for item in store.list(log_folder(table, MAIN, log)))
     number = None if log == latest else latest
-    return Settings(incarnation=log, number=number, mode="cas" if strict else "merge")
+    return Settings(incarnation=log, number=number, mode="cas" if _is_strict(store, table, log) else "merge")
 
 
 def _logs(store: Store, table: str) -> dict[int, bool]:
@@ -76,10 +75,20 @@ def _logs(store: Store, table: str) -> dict[int, bool]:
     return found
 
 
-def _has_later(store: Store, table: str, incarnation: int) -> bool:
-    """Whether a log lives that was begun after this one. (This one may be without its mark: a drop that was
-    cut off is one all the same.)"""
-    return any(lives and number > incarnation for number, lives in _logs(store, table).items())
+def _lives_on(store: Store, table: str, ended: Settings) -> bool:
+    """Whether there is a log for which other settings were made after these had ended: a later one, or the
+    same, which was switched to CAS mode since. (Without a mark it may also be of a drop that was cut off,
+    which is a drop all the same; a switch back from CAS mode cannot be told from that.)
+    """
+    for number, lives in _logs(store, table).items():
+        switched = number == ended.incarnation and ended.mode == "merge"
+        if lives and (number > ended.incarnation or (switched and _is_strict(store, table, number))):
+            return True
+    return False
+
+
+def _is_strict(store: Store, table: str, log: int) -> bool:
+    return any(is_claim(item.name) for item in store.list(log_folder(table, MAIN, log)))
 
 
 def drop_likely(store: Store, table: str, likely: Settings) -> list[int]:
