@@ -76,9 +76,10 @@ def _logs(store: Store, table: str) -> dict[int, bool]:
 
 
 def _lives_on(store: Store, table: str, ended: Settings) -> bool:
-    """Whether there is a log for which other settings were made after these had ended: a later one, or the
-    same, which was switched to CAS mode since. (Without a mark it may also be of a drop that was cut off,
-    which is a drop all the same; a switch back from CAS mode cannot be told from that.)
+    """Whether there is a log for which other settings were made after these had ended.
+
+    A later one, or the same, switched to CAS mode since. (Without a mark it may also be of a drop that was
+    cut off, which is a drop all the same; a switch back from CAS mode cannot be told from that.)
     """
     for number, lives in _logs(store, table).items():
         switched = number == ended.incarnation and ended.mode == "merge"
