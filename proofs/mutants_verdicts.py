@@ -67,7 +67,7 @@ def record(
 
 
 def stale(path: Path = VERDICTS) -> dict[str, str]:
-    """Modules that were never run, or changed since their mutants were run: which of the two."""
+    """Modules of which no run is on record, or that changed since: which of the two."""
     from proofs.mutants_runner import TESTS  # noqa: PLC0415 - which imports this
 
     entries = read(path)
@@ -75,7 +75,7 @@ def stale(path: Path = VERDICTS) -> dict[str, str]:
     for module, tests in TESTS.items():
         entry = entries.get(module)
         if entry is None:
-            found[module] = "never run"
+            found[module] = "not on record"
         elif entry["run_of"] != run_of(module, tests):
             found[module] = "changed since they were run"
     return found

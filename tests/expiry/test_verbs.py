@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from crdtcat import Catalog
 from crdtcat.log.modes import Mode
 from crdtcat.table import Table
-from crdtcat.testing.simulated_store import VirtualClock
+from crdtcat.testing.simulated_store import VirtualClock, all_time
 from tests.bounds import bounded
 from tests.catalog.lakes import another, lake
-from tests.simulation.all_time import all_time
 
 QUICK: dict[str, Any] = {"max_commit_delay_seconds": 0, "grace_seconds": 0, "chunk_rows": 4}
 STRICT_GRACE = 20

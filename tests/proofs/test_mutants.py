@@ -65,7 +65,7 @@ def test_a_change_of_code_makes_a_run_stale_and_a_change_of_words_does_not(
     def said() -> str:
         return "; ".join(f"{what}: {why}" for what, why in mutants_verdicts.said_of_stale(file))
 
-    assert "module (never run)" in said()
+    assert "module (not on record)" in said()
     mutants_verdicts.record("module", ("test_a.py",), 2, ["module:f: 1 -> 2"], file)
     assert said() == ""
     source.write_text('"""Other."""\ndef f(a):\n    return a + 1\n')

@@ -16,12 +16,24 @@ from crdtcat import Table, drive, session
 from crdtcat.errors import StoreUnavailable
 from crdtcat.protocol import Outcome, Publish
 from crdtcat.store import Store
+from crdtcat.testing.cells import Cells
 from crdtcat.testing.ledger import Ledger
-from crdtcat.testing.simulator import Process, Simulation, SimulationFailed, replay, simulate
+from crdtcat.testing.simulated_verbs import Process
+from crdtcat.testing.simulator import Simulation, SimulationFailed, replay, simulate
 from crdtcat.writing import writer
 from tests.protocol.mutants import SkippingReader
 
 FULL = os.environ.get("CRDTCAT_SLOW") == "full"
+ROWS = {
+    "append": 8,
+    "append with a key": 3,
+    "overwrite": 2,
+    "read": 6,
+    "travel": 3,
+    "checkpoint": 3,
+    "collect": 3,
+}
+ROWS |= {"upkeep": 3, "restart": 1, "wait": 2}
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
@@ -57,11 +69,11 @@ def test_a_seed_is_the_same_run_again_in_any_process() -> None:
     assert digest(6) != digest(5)
 
 
-def first_failure(seeds: range) -> SimulationFailed:
+def first_failure(seeds: range, **arguments: Any) -> SimulationFailed:
     """Of seeds that begin near one that is known to fail: any hundred have one, these have it soon."""
     for seed in seeds:
         try:
-            simulate(seed)
+            simulate(seed, **arguments)
         except SimulationFailed as failed:
             return failed
     raise AssertionError("wrong code was not noticed")
@@ -69,7 +81,7 @@ def first_failure(seeds: range) -> SimulationFailed:
 
 def test_a_reader_that_skips_what_vanished_is_found_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "Reader", SkippingReader)
-    failed = first_failure(range(55, 155))
+    failed = first_failure(range(64, 164))
     assert f"replay({failed.seed})" in str(failed)
     with pytest.raises(SimulationFailed) as again:
         replay(failed.seed)
@@ -80,12 +92,7 @@ def test_a_reader_that_skips_what_vanished_is_found_and_replayed(monkeypatch: py
 def test_a_failure_names_all_that_it_takes_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the seed alone: a longer run draws the same and goes on, a shorter one may end before it breaks."""
     monkeypatch.setattr(writer, "CommitUnknown", StoreUnavailable)
-    for seed in range(10, 60):
-        try:
-            simulate(seed, operations=80)
-        except SimulationFailed as failed:
-            first = failed
-            break
+    first = first_failure(range(13, 63), operations=80)
     assert first.call == f"replay({first.seed}, operations=80)"
     assert first.call in str(first)
     with pytest.raises(SimulationFailed) as again:
@@ -114,12 +121,12 @@ def test_a_writer_that_takes_no_answer_for_success_is_found(monkeypatch: pytest.
         return replace(done, outcome=Outcome.DONE) if done.outcome is Outcome.UNKNOWN else done
 
     monkeypatch.setattr(writer, "run", certain)
-    assert re.search("Corrupt|not there", first_failure(range(100)).why)
+    assert re.search("Corrupt|not there", first_failure(range(100), verbs=ROWS).why)
 
 
 def test_a_writer_that_takes_no_answer_for_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "CommitUnknown", StoreUnavailable)
-    assert "failed, are there" in first_failure(range(33, 133)).why
+    assert "failed, are there" in first_failure(range(19, 119), verbs=ROWS).why
 
 
 def test_what_breaks_during_a_request_of_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,3 +167,54 @@ def test_the_ledger_knows_what_must_be_there() -> None:
     ledger.check([2, 4], ledger.now())
     with pytest.raises(AssertionError, match="not there"):
         ledger.check([2], ledger.now())
+
+
+def test_the_ledger_knows_what_was_deleted() -> None:
+    ledger = Ledger()
+    ledger.end(ledger.begin(3), "done")
+    number = ledger.begin_removal([0, 1])
+    ledger.check([0, 1, 2], ledger.now())
+    ledger.check([2], ledger.now())
+    with pytest.raises(AssertionError, match="half of a delete"):
+        ledger.check([1, 2], ledger.now())
+    with pytest.raises(AssertionError, match="acknowledged"):
+        ledger.check([], ledger.now())
+    with pytest.raises(AssertionError, match="half of the rows"):
+        ledger.check([0, 1], ledger.now())
+    with pytest.raises(AssertionError, match="times"):
+        ledger.check([0, 0, 1, 1, 2], ledger.now())
+    ledger.end_removal(number, "done")
+    with pytest.raises(AssertionError, match="deleted and are still there"):
+        ledger.check([0, 1, 2], ledger.now())
+    ledger.check([2], ledger.now())
+    ledger.end_removal(ledger.begin_removal([2]), "nothing")
+    with pytest.raises(AssertionError, match="acknowledged"):
+        ledger.check([], ledger.now())
+
+
+def test_cells_show_what_was_written_and_not_certainly_replaced() -> None:
+    ledger = Ledger()
+    cells = Cells(ledger.now)
+
+    def check(value: str | None) -> None:
+        cells.check({"a": value}, ledger.now(), lambda _: "first")
+
+    check("first")
+    one = cells.begin(["a"], "one", ledger.now())
+    check("first")
+    cells.end(one, "done")
+    check("one")
+    with pytest.raises(AssertionError, match="may be one of"):
+        check("first")
+    blind = cells.begin(["a"], "blind", 0)
+    cells.end(blind, "unknown")
+    check("one")
+    check("blind")
+    cells.end(cells.begin(["a"], None, 0), "nothing")
+    with pytest.raises(AssertionError, match="may be one of"):
+        check(None)
+    cells.end(cells.begin(["a"], "looked", ledger.now()), "done")
+    check("looked")
+    for gone in ("one", "blind", "never written"):
+        with pytest.raises(AssertionError, match="may be one of"):
+            check(gone)

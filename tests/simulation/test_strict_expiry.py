@@ -22,10 +22,9 @@ from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, Store
 from crdtcat.store.requests import Kind
 from crdtcat.table import Table
 from crdtcat.testing.invariants import check_claims
-from crdtcat.testing.simulated_store import Crash, Objects, SimulatedStore, Trouble, VirtualClock
+from crdtcat.testing.simulated_store import Crash, Objects, SimulatedStore, Trouble, VirtualClock, all_time
 from crdtcat.testing.simulator import Broken
 from tests.bounds import bounded
-from tests.simulation.all_time import all_time
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
 COUNTER: Final = -1

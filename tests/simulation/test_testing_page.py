@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 def test_the_code_on_the_page_runs_as_it_stands(tmp_path: Path) -> None:
     code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(code) == 5
+    assert len(code) == 6
     (tmp_path / "test_mine.py").write_text("\n\n".join(code))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path],

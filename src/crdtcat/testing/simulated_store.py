@@ -5,7 +5,8 @@ first asks `interfere` what becomes of it. That is also where other processes ge
 takes long is one during which somebody else does something. One thread; nothing waits.
 
 `virtual_time` replaces the process's clock, its random numbers and its threads for as long as a simulation
-runs, so that the real code, unchanged, is a function of the seed.
+runs, so that the real code, unchanged, is a function of the seed. `all_time` does so for those who count
+seconds or sleep, too.
 """
 
 from __future__ import annotations
@@ -58,6 +59,26 @@ def virtual_time(clock: VirtualClock, chance: random.Random) -> Iterator[None]:
         mock.patch.object(time, "time_ns", clock.time_ns),
         mock.patch.object(secrets, "randbits", chance.getrandbits),
         mock.patch.object(secrets, "token_bytes", chance.randbytes),
+    ):
+        yield
+
+
+@contextmanager
+def all_time(clock: VirtualClock, chance: random.Random) -> Iterator[None]:
+    """Virtual time, also for those who count seconds and those who sleep."""
+
+    def now(_: int = 0) -> float:
+        return clock.now_ms / 1000
+
+    def slept(seconds: float) -> None:
+        clock.now_ms += int(seconds * 1000) + 1
+
+    with (
+        virtual_time(clock, chance),
+        mock.patch.object(time, "clock_gettime", now),
+        mock.patch.object(time, "monotonic", now),
+        mock.patch.object(time, "sleep", slept),
+        mock.patch.object(random, "uniform", chance.uniform),
     ):
         yield
 
