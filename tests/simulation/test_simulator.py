@@ -19,11 +19,12 @@ from crdtcat.store import Store
 from crdtcat.testing.cells import Cells
 from crdtcat.testing.ledger import Ledger
 from crdtcat.testing.simulated_verbs import Process
-from crdtcat.testing.simulator import Simulation, SimulationFailed, replay, simulate
+from crdtcat.testing.simulator import Faults, Simulation, SimulationFailed, replay, simulate
 from crdtcat.writing import writer
 from tests.protocol.mutants import SkippingReader
 
 FULL = os.environ.get("CRDTCAT_SLOW") == "full"
+LASTING = Faults(error=0.05, lost_answer=0.05, lasting=0.9)
 ROWS = {
     "append": 8,
     "append with a key": 3,
@@ -121,7 +122,7 @@ def test_a_writer_that_takes_no_answer_for_success_is_found(monkeypatch: pytest.
         return replace(done, outcome=Outcome.DONE) if done.outcome is Outcome.UNKNOWN else done
 
     monkeypatch.setattr(writer, "run", certain)
-    assert re.search("Corrupt|not there", first_failure(range(100), verbs=ROWS).why)
+    assert re.search("Corrupt|not there", first_failure(range(100), verbs=ROWS, faults=LASTING).why)
 
 
 def test_a_writer_that_takes_no_answer_for_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +139,7 @@ def test_what_breaks_during_a_request_of_another_is_found(monkeypatch: pytest.Mo
         return "nothing"
 
     monkeypatch.setattr(Simulation, "_read", check)
-    found = first_failure(range(10))
+    found = first_failure(range(10), verbs=ROWS)
     assert found.why == "AssertionError: a read within a request"
     assert "gave up" not in found.trace[-1]
 

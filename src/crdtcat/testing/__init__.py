@@ -9,8 +9,8 @@ How to use it, with examples: docs/testing.md.
 - `crdtcat.testing.strategies_log`: Hypothesis strategies for histories of real version files.
 - `crdtcat.testing.invariants`: what must hold of logs and heads.
 - `crdtcat.testing.scheduler.explore`: protocol steps through every interleaving of their store calls.
-- `crdtcat.testing.simulator.simulate`: the real catalog on a faulty store in virtual time, from one seed, with
-  faults (`Faults`) and steps of one's own (`Workload`).
+- `crdtcat.testing.simulator.simulate`: the real catalog on a faulty store in virtual time, from one seed;
+  with faults (`Faults`) and steps of one's own (`Workload`).
 
 Parts are imported one by one, because they need packages (pytest, Hypothesis) that users of the rest may
 lack.
