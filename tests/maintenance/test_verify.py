@@ -153,6 +153,26 @@ def test_every_damaged_byte_of_a_strict_table_with_a_transaction_and_of_a_branch
     assert all(table.verify("content").ok for table in handles)
 
 
+def test_damage_of_claims_that_a_bundle_has_and_of_the_hint_is_found_and_costs_nothing() -> None:
+    catalog = lake()
+    table = catalog.create_table("s", SCHEMA, mode="cas")
+    for number in range(3):
+        table.append(rows(frozenset({number})))
+    table.checkpoint()
+    store = catalog.store
+    whole = {name: store.get(name) for name in objects(catalog) if name.endswith((".c", "/hint"))}
+    assert len(whole) == 4
+    for name, data in whole.items():
+        for damaged in (_flipped(data, len(data) // 2), data[:-1], b""):
+            store.put(name, damaged)
+            for handle in (table, Catalog(store).table("s")):
+                (problem,) = handle.verify("metadata").problems
+                assert (problem.name, problem.rows) == (name, 0)
+            assert Catalog(store).table("s").append(rows(frozenset())).rows == 0  # whoever starts by the hint
+        store.put(name, data)
+    assert table.verify("content").ok
+
+
 def test_truncated_and_grown_objects_are_found() -> None:
     catalog = everything()
     store, table = catalog.store, catalog.table("t")

@@ -23,7 +23,14 @@ from crdtcat.log import Log, State, select
 from crdtcat.log.files import index_of_file
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.verify_report import Problem
-from crdtcat.maintenance.verify_small_files import LogCheck, check_lists, check_small_files, why_of
+from crdtcat.maintenance.verify_small_files import (
+    LogCheck,
+    check_hint,
+    check_lists,
+    check_small_files,
+    damaged_claims,
+    why_of,
+)
 from crdtcat.protocol import (
     boundary_name,
     bundle_number,
@@ -77,6 +84,7 @@ def _check_one(session: Session, check: LogCheck, tell: Tell) -> None:
     damaged = _read_files(session, check, tell)
     _check_mark(session, check)
     _check_boundary(session, check)
+    check_hint(session, check)
     _judge(session, check, damaged)
 
 
@@ -118,7 +126,8 @@ def _read_files(session: Session, check: LogCheck, tell: Tell) -> dict[str, Data
             answers = session.store.get_many([(item.name, 0, None) for item in batch])
             files = [(i.name, data) for i, data in zip(batch, answers, strict=True) if data is not None]
             vanished = vanished or len(files) < len(batch)
-            check.state = _joined(check.state, files, damaged)
+            damaged |= damaged_claims(files)
+            check.state = _joined(check.state, [file for file in files if file[0] not in damaged], damaged)
             done |= {name for name, _ in files}
             check.files += len(files)
             check.bytes += sum(len(data) for _, data in files)

@@ -5,14 +5,19 @@ And what a verification of metadata gathers, for all who take part in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from crdtcat.errors import Corrupt, DataError
 from crdtcat.format.condemned import FOLDER as GARBAGE
 from crdtcat.format.condemned import decode_titles
+from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.settings import MARKER, MARKER_NAME, check_marker, decode_settings, settings_name
+from crdtcat.format.version import decode_version
 from crdtcat.log import State
 from crdtcat.maintenance.verify_report import Problem
+from crdtcat.protocol import is_claim
+from crdtcat.protocol.names import hint_name
 from crdtcat.session import Session
 
 
@@ -72,6 +77,35 @@ def check_lists(session: Session, check: LogCheck) -> None:
             decode_titles(data, name)
         except DataError as error:
             check.problems.append(Problem(name, why_of(error), 0, 0))
+
+
+def check_hint(session: Session, check: LogCheck) -> None:
+    """The advice for a cold start, where there is one: nobody's rows rest on it. A GET."""
+    name = hint_name(session.folder)
+    if name not in check.listed:
+        return
+    (data,) = session.store.get_many([(name, 0, None)])
+    if data is None:
+        return  # of a log that has just ended
+    check.files += 1
+    check.bytes += len(data)
+    try:
+        if seal_json(unseal_json(data, name)) != data:
+            raise Corrupt(name, "damaged: not the bytes that were written")
+    except DataError as error:
+        check.problems.append(Problem(name, why_of(error), 0, 0))
+
+
+def damaged_claims(files: Sequence[tuple[str, bytes]]) -> dict[str, DataError]:
+    """Claims that cannot be read, also those whose number a bundle has: a state takes no notice of these."""
+    found: dict[str, DataError] = {}
+    for name, data in files:
+        if is_claim(name):
+            try:
+                decode_version(data, name)
+            except DataError as error:
+                found[name] = error
+    return found
 
 
 def why_of(error: DataError) -> str:
