@@ -117,7 +117,10 @@ def _take(error: CommitConflict, found: Sequence[_Found]) -> None:
 def _message(by_table: Mapping[str, Sequence[Overlap]]) -> str:
     names = ", ".join(map(repr, by_table))
     what = f"table {names}: another commit" if len(by_table) == 1 else f"tables {names}: other commits"
-    advice = "Read again and repeat, or say what shall win with on_conflict=..."
+    advice = (
+        "Read again and repeat, or say what shall win: error.retry(on_conflict=...), or "
+        "Catalog(url, on_conflict=...)."
+    )
     lines = [f"{what} touched the same; nothing was committed. {advice}"]
     for table, found in by_table.items():
         if len(by_table) > 1:

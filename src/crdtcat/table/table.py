@@ -31,7 +31,7 @@ class Table(Reads, Writes, Columns, Tended):
     # Names for snapshots, and going back to them.
 
     def tag(self, name: str, at: At | None = None, *, replace: bool = False) -> Snapshot:
-        """Name a snapshot. Raises `AlreadyExists` unless `replace`.
+        """Name a snapshot. Raises `AlreadyExists` if the name is another one's, unless `replace`.
 
         A name that is a date, "2026-01-01", is a tag from then on in `at=`; pass a `date` to mean the day.
         """

@@ -28,7 +28,7 @@ class Writes(KeptUp):
         """Add rows. Never waits for, retries because of, or fails because of another writer.
 
         Requests: 1 PUT when the rows are few enough to ride inside the version file, else 2; no read or list.
-        (About one commit in 32 then also bundles the log, unless the catalog was opened with `upkeep=False`.)
+        (About one commit in 64 then also bundles the log, unless the catalog was opened with `upkeep=False`.)
 
         Args:
             data: Arrow table, batch or reader, anything with `__arrow_c_stream__`, pandas, polars, DuckDB, a
