@@ -17,6 +17,8 @@ JAVA = shutil.which("java")
 QUICK = (
     "Claims_pointer_before_manifest_bug",
     "Claims_lost_answers",
+    "Closing_lists_before_it_reads_bug",
+    "Closing_passed_by_probe",
     "Decisions_before_all_claims_bug",
     "Horizon_two_expirers",
     "Horizon_reads_horizon_only_bug",

@@ -230,6 +230,8 @@ class _World:
             table.update_rows(0, 1, {"v": [-self.count]})
         elif verb == "compact" and self.compacting:
             table.compact()
+        elif verb == "compact":
+            table.scan()  # a compaction reads the log, so its handle knows what others did to columns
 
     def finish(self) -> None:
         for held in self.waiting:
