@@ -46,6 +46,7 @@ STRETCH_BYTES: Final = 2**25  # of Arrow content: what one thread encodes at a t
 KEYED_STRETCH_BYTES: Final = 2**27  # sorted as a whole: the longer, the fewer chunks share keys
 THREADS_MAX: Final = 16  # each holds a stretch: more would take memory and gain little
 
+
 _Encoded = tuple[list[Prepared], Stretch | None]
 """Chunks without their rows, and the rows of those that lay nowhere."""
 
@@ -100,7 +101,6 @@ class Stager:
         self._places: dict[bytes, Place | None] = {}
         self._claims = Lock()
         self._threads: ThreadPool | None = None
-        self._storer: ThreadPool | None = None
         self._spare = 0
         self._running: deque[Future[_Encoded]] = deque()
         self._open = OpenSegment(ahead)
@@ -110,7 +110,7 @@ class Stager:
         """Take in rows. Raises `SchemaMismatch`, `UnsupportedType`, `LimitExceeded`."""
         table = conform(batch, self.fit.schema)
         self.rows += table.num_rows
-        # Of rows that are all in memory one stretch more may wait, so that whoever is done goes on at once.
+        # Of rows that are all in memory one stretch more may be begun, so that no core waits for the next.
         self._spare = int(table.nbytes > 2 * self._stretch_bytes)
         for slab, nbytes in slabs(table, self._stretch_bytes):
             self._pending.append(slab)
@@ -133,9 +133,8 @@ class Stager:
     def abort(self) -> None:
         """Let go of everything: no thread of this staging runs, and none makes a request, after this."""
         self._pending, self._pending_bytes = [], 0
-        for threads in (self._threads, self._storer):
-            if threads is not None:
-                threads.shutdown(cancel_futures=True)
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
         self._open.forget()
         self._open = OpenSegment(self._ahead)
 
@@ -210,8 +209,7 @@ class Stager:
     def _start(self, pieces: list[Piece]) -> None:
         """Let a thread make a stretch of them; waits while every thread has one."""
         if self._threads is None:
-            self._threads = ThreadPool(_cores(), "crdtcat-stage")
-            self._storer = ThreadPool(1, "crdtcat-store")
+            self._threads = ThreadPool(_cores() + 1, "crdtcat-stage")  # one that stores
             self.staged.begin()
         self._wait(_cores() - 1 + self._spare)
         self._running.append(
@@ -231,16 +229,16 @@ class Stager:
         if stretch is None:
             return
         self._open.add(stretch)
-        if self._storer is None:
+        if self._threads is None:
             return
         if self._open.content_bytes + self._stretch_bytes // 2 >= self._segment_bytes:
             if self._storing is not None:
                 self._storing.result()
             full, self._open = self._open, OpenSegment(self._ahead)
-            self._storing = self._storer.submit(self._store, full, put=self._put)
+            self._storing = self._threads.submit(self._store, full, put=self._put)
         elif self._storing is None or self._storing.done():  # else what comes next takes it along
             begun = self._open.name, self._open.begun
-            self._storing = self._storer.submit(self._ahead.write_ahead, *begun)
+            self._storing = self._threads.submit(self._ahead.write_ahead, *begun)
 
     def _encoded(self, chunks: list[Prepared]) -> _Encoded:
         """Encode the chunks that lie nowhere yet. Gives all of them back, without their rows."""
