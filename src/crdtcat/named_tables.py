@@ -156,6 +156,9 @@ class NamedTables(TendedCatalog):
         found = read_decision(self.store, writer)
         if found is not None:
             return "committed" if found else "aborted"
+        return self._again(lambda: self._status_by_tables(writer, id))
+
+    def _status_by_tables(self, writer: int, id: str) -> str:
         for name in self.tables():
             for branch in (MAIN, *self.table(name).branches()):
                 status = status_in(self.table(name, branch)._session, writer)

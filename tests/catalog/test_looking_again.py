@@ -100,3 +100,9 @@ def test_what_is_gone_for_good_is_not_found(verb: str) -> None:
         READS[verb](catalog)
     assert catalog.commit("t", [{"id": 1}]).rows == 1
     assert another(catalog).read("t").num_rows == 1
+
+
+def test_the_status_of_a_transaction_is_looked_for_in_tables_as_they_are() -> None:
+    catalog = stale("cas")
+    with pytest.raises(NotFound, match="knows a transaction"):  # and not that a table was dropped
+        catalog.transaction_status("0" * 16)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import secrets
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -408,3 +409,18 @@ def test_lost_cells_of_a_merged_branch_can_be_read(tmp_path: Path) -> None:
     table.drop_column("called")
     with pytest.raises(NotFound, match="no longer has 'name'"):
         table.lost_values(cell)
+
+
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+@pytest.mark.parametrize("filled", [True, False])
+def test_a_write_keeps_the_type_of_the_key(mode: Any, filled: bool) -> None:
+    schema = pa.schema([("id", pa.int32()), ("name", pa.string())])
+    table = Catalog(f"memory://{secrets.token_hex(6)}").create_table("t", schema, key=["id"], mode=mode)
+    if filled:
+        table.upsert([{"id": 1, "name": "a"}])
+    for keys in ([1, 2**40], ["1", "2"], [1.5, 2.5]):
+        with pytest.raises(InvalidArgument, match="in its key 'id', which keeps its name and type"):
+            table.write(pa.table({"id": keys, "name": ["x", "y"]}))
+    table.write(pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["x", "y"]}))  # values that fit
+    assert table.read().to_pylist() == [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}]
+    assert table.schema.field("id").type == pa.int32()

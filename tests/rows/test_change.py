@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Catalog, Table
-from crdtcat.errors import InvalidArgument, InvalidFilter, SchemaMismatch
+from crdtcat.errors import InvalidArgument, InvalidFilter, LimitExceeded, SchemaMismatch
+from crdtcat.limits import CONDITIONS_MAX
 from tests.catalog.lakes import another, lake
 
 ROWS: list[dict[str, Any]] = [
@@ -175,3 +176,14 @@ def test_a_table_without_columns() -> None:
         assert table.delete(constant).rows == 0
         assert table.read(filter=constant).num_rows == table.scan(filter=constant).count() == 0
         assert "0 of 0 kept" in table.scan(filter=constant).explain()
+
+
+def test_an_expression_that_would_end_the_process_is_refused() -> None:
+    table = lake().create_table("t", pa.schema([("n", pa.int64())]))
+    table.append([{"n": 1}])
+    value = pc.field("n")
+    for _ in range(CONDITIONS_MAX + 2):
+        value = value + 1
+    with pytest.raises(LimitExceeded, match="inside each other"):
+        table.update(None, {"n": value})
+    assert table.read().to_pylist() == [{"n": 1}]

@@ -146,6 +146,40 @@ def test_a_function_makes_one_of_both(mode: str) -> None:
 
 
 @MODES
+def test_a_function_is_told_the_table(mode: str) -> None:
+    catalog = lake(mode)
+    with catalog.transaction(["a"]) as tx:
+        one, other = tx.fork(), tx.fork()
+        raised(one, 1)
+        raised(other, 10)
+        tx.join(one, other, on_conflict=lambda sides: "ours" if sides.overlap.table == "a" else "theirs")
+    assert cells(catalog)[0] == 10
+
+
+@MODES
+def test_a_function_that_stages_itself_is_told_and_nothing_is_lost(mode: str) -> None:
+    catalog = lake(mode)
+    with catalog.transaction(["a", "b"]) as tx:
+        one, other, third = tx.fork(), tx.fork(), tx.fork()
+        raised(one, 1)
+        raised(other, 10)
+        raised(third, 5, 3)
+
+        def meddling(_: Any) -> str:
+            tx.update("b", "n = 1", {"x": 7})
+            tx.join(third)
+            return "ours"
+
+        tx.join(one)
+        with pytest.raises(InvalidArgument, match="staged or joined something itself"):
+            tx.join(other, on_conflict=meddling)
+        assert (other.status, third.status) == ("forked", "joined")
+        assert (cells(tx)[0], cells(tx)[3], cells(tx, "b")[1]) == (1, 5, 7)
+        tx.join(other, on_conflict="ours")
+    assert (cells(catalog)[0], cells(catalog)[3], cells(catalog, "b")[1]) == (10, 5, 7)
+
+
+@MODES
 def test_what_touches_nothing_of_the_other_is_joined(mode: str) -> None:
     catalog = lake(mode)
     with catalog.transaction(["a", "b"]) as tx:

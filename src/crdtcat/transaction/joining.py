@@ -107,10 +107,10 @@ class _Meeting:
     def _settled(self, conflicts: Sequence[Overlap]) -> TransactionChange:
         view, change, seen = self._view, self.change, self._seen
         view.head()  # what is known of its columns
-        patched = resolved(view, change, seen, conflicts)
+        found = named(view, conflicts)
+        patched = resolved(view, change, seen, found)
         if isinstance(patched, TransactionChange):
             return patched
-        found = named(view, conflicts)
         listed = "\n  ".join(map(str, found[:SHOWN_MAX]))
         raise CommitConflict(
             f"table {view.table!r}: this fork touched what was staged in its transaction since it was made; "

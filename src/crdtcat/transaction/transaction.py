@@ -25,7 +25,7 @@ from crdtcat.names import validate_branch_name, validate_table_name
 from crdtcat.session import Session
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.ending import Ending
-from crdtcat.transaction.forks import Kept, Name, require_joinable
+from crdtcat.transaction.forks import Kept, Name, require_as_it_was, require_joinable
 from crdtcat.transaction.joining import joined
 from crdtcat.transaction.pinning import Known, pin, require_one_mode
 from crdtcat.transaction.table import StagedTable
@@ -204,7 +204,7 @@ class Transaction(Ending):
         with self._lock(), ExitStack() as held:
             for table in self._all():  # nobody stages between the judgement and the joining
                 held.enter_context(table._session.staging())
-            here = self._kept()
+            here, begun = self._kept(), self._kept()
             for at, fork in enumerate(forks):
                 if (
                     getattr(fork, "status", "") != "forked"
@@ -223,6 +223,7 @@ class Transaction(Ending):
                     except CommitConflict as error:
                         error.again = lambda answers: self._join(forks, Policy.of(answers))
                         raise
+            require_as_it_was(begun, self._kept())
             for name, kept in here.items():
                 self.table(*name)._session.take(kept.staged, kept.reads, kept.joined)
             for fork in forks:

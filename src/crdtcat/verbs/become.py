@@ -43,7 +43,8 @@ def becoming(head: Head, rows: pa.Table, known: Known | None) -> Becoming:
 
     Raises:
         InvalidName, UnsupportedType: columns that no table can have.
-        InvalidArgument: a column by which the table is partitioned would be dropped or changed.
+        InvalidArgument: a column of the key, or one by which the table is partitioned, would be dropped or
+            changed.
     """
     incoming = rows.schema
     if known is None or not head.columns.all:
@@ -65,7 +66,7 @@ def becoming(head: Head, rows: pa.Table, known: Known | None) -> Becoming:
             held[item.name] = replace(held[item.name], type=type)
             widened.add(item.name)
     gone = [column for column in head.columns.all if column.name not in kept]
-    _check_partitions(head, [*(column.name for column in gone), *widened])
+    _check_fixed(head, [*(column.name for column in gone), *widened])
     kept_types = {name: held[name] for name in incoming.names if name in held}
     fitted = _with_orders(fit(incoming, kept_types, evolve=True), rows)
     drops = tuple(sorted(instance for column in gone for instance in column.instances))
@@ -106,11 +107,12 @@ def _type_for(column: Column, values: pa.ChunkedArray) -> pa.DataType | None:
     return widen(column.type, values.type)
 
 
-def _check_partitions(head: Head, names: list[str]) -> None:
-    wanted = [field.column for field in parse_partitioning(head.settings.partition_by).fields]
-    touched = [name for name in names if name in wanted]
-    if touched:
-        raise InvalidArgument(
-            f"table {head.table!r} is partitioned by {touched[0]!r}, which keeps its name and type for good; "
-            "the data must have it, in a type that fits"
-        )
+def _check_fixed(head: Head, names: list[str]) -> None:
+    partitions = [field.column for field in parse_partitioning(head.settings.partition_by).fields]
+    for fixed, what in ((partitions, "is partitioned by"), (head.settings.key, "has in its key")):
+        touched = [name for name in names if name in fixed]
+        if touched:
+            raise InvalidArgument(
+                f"table {head.table!r} {what} {touched[0]!r}, which keeps its name and type for good; "
+                "the data must have it, in a type that fits"
+            )

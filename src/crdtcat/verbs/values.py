@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crdtcat.chunks import ingest
-from crdtcat.errors import InvalidArgument, SchemaMismatch
+from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
+from crdtcat.limits import CONDITIONS_MAX
+from crdtcat.scan.filters.arrow_tree import conditions
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,12 @@ def _scalar(name: str, value: Any, held: pa.DataType) -> pa.Scalar:
 def _evaluated(name: str, expression: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
     from pyarrow import acero  # noqa: PLC0415 (brings in pyarrow.dataset: only for those who need it)
 
+    count = conditions(expression)
+    if count > CONDITIONS_MAX:  # Arrow would exhaust its stack, and end the process
+        raise LimitExceeded(
+            f"column {name!r}: the expression has {count:,} conditions, or calls inside each other, more "
+            f"than {CONDITIONS_MAX:,}; work it out in steps, or pass a function or a table of values"
+        )
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
     project = acero.Declaration("project", acero.ProjectNodeOptions([expression], [name]))
     try:
