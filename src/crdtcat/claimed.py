@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crdtcat.claiming import commit_claim
 from crdtcat.conflicts.resolve import Policy
-from crdtcat.errors import CommitConflict
+from crdtcat.errors import CommitConflict, InvalidArgument
 from crdtcat.protocol import Put
 from crdtcat.reading import Note
 from crdtcat.telling import tell_rest
@@ -31,21 +31,32 @@ def commit_claimed(
     *,
     policy: Policy | None = None,
     notes: Sequence[Note] | None = None,
+    tried: list[Version] | None = None,
 ) -> Version:
-    """Commit a version under the next number.
+    """Commit a version under the next number. `tried`: what became of it in an earlier try, if anything did.
 
     Raises as `crdtcat.claiming.commit_claim` does. A `CommitConflict` costs a refresh more: it tells of every
     commit that came between.
     """
-    notes = session.notes.all() if notes is None else notes
+    notes, tried = session.notes.all() if notes is None else notes, [] if tried is None else tried
+    if tried:  # others may have gone on from there
+        raise InvalidArgument("this error's change was committed by an earlier try: repeat the call")
     try:
         id, number, rebases = commit_claim(session, whole, puts, seen, policy=policy, notes=notes)
     except CommitConflict as error:
         error.again = lambda answers: commit_claimed(
-            session, operation, whole, (), seen, policy=Policy.of(answers), notes=notes
+            session,
+            operation,
+            whole,
+            (),
+            seen,
+            policy=policy if answers is None else Policy.of(answers),
+            notes=notes,
+            tried=tried,
         )
         session.notes.forget()
         tell_rest(error, session, seen)
         raise
     session.notes.forget()
-    return replace(version_of(id, operation, whole, session.state.log), number=number, rebases=rebases)
+    tried.append(replace(version_of(id, operation, whole, session.state.log), number=number, rebases=rebases))
+    return tried[0]

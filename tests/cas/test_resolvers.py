@@ -105,6 +105,8 @@ def test_the_change_is_kept_for_another_try() -> None:
         error.retry({"property-property": "ours"})
     before = mine._session.store.requests.snapshot()
     version = caught.value.retry("ours")
+    with pytest.raises(InvalidArgument, match="by an earlier try"):
+        error.retry("ours")  # it was committed, and others may have gone on from there
     assert (version.number, version.operation) == (3, "update")
     assert mine._session.store.requests.since(before).put == 2, (
         "two tries of the claim; no row is stored again"

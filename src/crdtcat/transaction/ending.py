@@ -111,7 +111,7 @@ class Ending(TableVerbs):
                 sessions, serializable=strict, policy=policy, prepared=prepared, aborted=aborted
             )
         except CommitConflict as error:
-            error.again = lambda answers: self._committed(Policy.of(answers))
+            error.again = lambda answers: self._committed(policy if answers is None else Policy.of(answers))
             raise
         except CommitContended:
             if self.status == "prepared":  # somebody waited for it, and decided

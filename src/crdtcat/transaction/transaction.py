@@ -221,7 +221,9 @@ class Transaction(Ending):
                     try:
                         here[name] = joined(session, here[name], kept, policy)
                     except CommitConflict as error:
-                        error.again = lambda answers: self._join(forks, Policy.of(answers))
+                        error.again = lambda answers: self._join(
+                            forks, policy if answers is None else Policy.of(answers)
+                        )
                         raise
             require_as_it_was(begun, self._kept())
             for name, kept in here.items():
