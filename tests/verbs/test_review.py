@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -232,3 +233,11 @@ def test_partitions_by_value_are_told_apart_exactly(
     expected = len(values) - table.scan(filter=where).count()
     table.overwrite(table.schema.empty_table(), where=where)
     assert table.scan().count() == left == expected
+
+
+def test_text_of_a_frame_that_is_no_unicode_is_refused() -> None:
+    frame = pd.DataFrame({"t": pd.Series(["\ud800"], dtype=object)})
+    catalog = lake()
+    with pytest.raises(InvalidArgument, match="surrogates"):
+        catalog.commit("t", frame)
+    assert catalog.tables() == []

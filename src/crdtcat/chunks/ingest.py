@@ -63,7 +63,7 @@ def reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """
     try:
         source = _reader(data, schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeEncodeError) as error:
         raise InvalidArgument(f"{type_name(data)} cannot be read as Arrow data: {error}") from error
     bare = pa.schema([field.remove_metadata() for field in source.schema])
     check_schema(bare)
