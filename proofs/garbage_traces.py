@@ -187,18 +187,17 @@ class ReuseRecorder(_Garbage):
         self.clock.now_ms += 72 * HOUR * 1000
         table.overwrite(self.rows())
         self.clock.now_ms += 1000
-        actors = {name: self._user() for name in self.users}
+        actors = {name: self._user(name) for name in self.users}
         actors |= {"owner": self._owner, "c": self.collector(6, 20)}
         self.perform(actors)
         stored = frozenset(self.named[name] for name in self.objects if name in self.named)
         self.add("stored", result=stored | self.damage())
 
-    def _user(self) -> Callable[[], None]:
+    def _user(self, name: str) -> Callable[[], None]:
         sleeps, hours = self.draw.randrange(25), self.draw.choice((0, 3, 6, 11, 11, 14))
 
         def restore() -> None:
             time.sleep(sleeps * HOUR)
-            name = self._running
             table = self.catalog().table("t")
             having = [each.id for each in table.history() if self._versions.get(each.id)]
             if not having:
