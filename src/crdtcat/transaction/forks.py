@@ -47,12 +47,14 @@ class Kept(NamedTuple):
         return Kept(self.snapshot, [], 0, [], {})
 
 
-def require_as_it_was(begun: Mapping[Name, Kept], now: Mapping[Name, Kept]) -> None:
+def require_as_it_was(
+    begun: Mapping[Name, list[StagedVersion]], now: Mapping[Name, list[StagedVersion]]
+) -> None:
     """For whoever writes back what a transaction had when it began.
 
     Raises `InvalidArgument` if more is staged by now: by a function that was asked about a conflict.
     """
-    if any(kept.staged != (begun[name].staged if name in begun else []) for name, kept in now.items()):
+    if any(staged != begun.get(name, []) for name, staged in now.items()):
         raise InvalidArgument(
             "a function that answered a conflict staged or joined something itself, in this very "
             "transaction: nothing was joined, what it did stands; join again"

@@ -29,6 +29,7 @@ from crdtcat.transaction.forks import Kept, Name, require_as_it_was, require_joi
 from crdtcat.transaction.joining import joined
 from crdtcat.transaction.pinning import Known, pin, require_one_mode
 from crdtcat.transaction.table import StagedTable
+from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.writer import Writer
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ class Transaction(Ending):
 
         Raises:
             InvalidArgument: what is no fork of this one, was joined before, saw something staged here that a
-                savepoint has forgotten since, or, over tables in CAS mode, uses a table of another moment.
+                savepoint has forgotten since, or, over tables in CAS mode, uses a table of another moment; a
+                function of `on_conflict` that stages or joins something itself.
             CommitConflict: a fork touched what was staged here since it was made, in either mode. Nothing was
                 joined, and nothing is lost: join with other answers, `error.retry(on_conflict=...)`, or join
                 the others and do that fork's work again.
@@ -204,7 +206,7 @@ class Transaction(Ending):
         with self._lock(), ExitStack() as held:
             for table in self._all():  # nobody stages between the judgement and the joining
                 held.enter_context(table._session.staging())
-            here, begun = self._kept(), self._kept()
+            here, begun = self._kept(), self._staged()
             for at, fork in enumerate(forks):
                 if (
                     getattr(fork, "status", "") != "forked"
@@ -225,7 +227,7 @@ class Transaction(Ending):
                             forks, policy if answers is None else Policy.of(answers)
                         )
                         raise
-            require_as_it_was(begun, self._kept())
+            require_as_it_was(begun, self._staged())
             for name, kept in here.items():
                 self.table(*name)._session.take(kept.staged, kept.reads, kept.joined)
             for fork in forks:
@@ -243,6 +245,10 @@ class Transaction(Ending):
             "names": (self._name, self._origin),
             "waiting": self._kept(),
         }
+
+    def _staged(self) -> dict[Name, list[StagedVersion]]:
+        staged = {name: kept.staged for name, kept in self._waiting.items()}
+        return staged | {name: list(table._session.staged) for name, table in self._tables.items()}
 
     def _kept(self) -> dict[Name, Kept]:
         kept = dict(self._waiting)
