@@ -157,7 +157,7 @@ class TendedCatalog(ABC):
         """Append all rows of a folder of Parquet files to a table, which is made if it is not there.
 
         Row groups that are fit to be chunks are taken as they are encoded; the rest is cut and encoded anew.
-        Importing the same files again adds nothing, and a folder that has grown adds its new files only. Two
+        Importing the same folder again adds nothing, and one that has grown adds its new files only. Two
         imports at once of what is not the same list of files may both add a file, unless `commit="file"`.
         Requests: a listing, one or two GETs per file before
         anything begins, a head; then one or two GETs per row group or run of them, 1 PUT per 128 MiB, and 1

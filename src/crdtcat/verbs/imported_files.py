@@ -1,7 +1,8 @@
 """Which files a table has imported: what a file is known by, where that is kept, and how it is found again.
 
-A file is known by the folder it lies in, its name there, and its footer, which holds sizes and statistics of
-everything in it. The folder is one text however it is spelt (`Store.place`). An import that commits file by
+A file is known by the folder that is imported, its path below it, and its footer, which holds sizes and
+statistics of everything in it: a folder below, imported by itself, has other files. The folder is one text
+however it is spelt (`Store.place`). An import that commits file by
 file has that as the idempotency key of each version; one that commits a job names all its files in the
 version's ops. Both stay below the horizon of an expiry. So whatever imports later, in either way, leaves out
 what a standing version has.
