@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
-from unittest import mock
 
 from crdtcat.store.requests import Kind
-from crdtcat.testing.simulated_store import Objects, SimulatedStore, VirtualClock, virtual_time
+from crdtcat.testing.simulated_store import Objects, SimulatedStore, VirtualClock, all_time
 
 REQUEST_MS_MAX = 40
 PAGE = 1000  # names in a page: a listing is one moment
@@ -62,12 +60,7 @@ class Turns:
     @contextmanager
     def simulated(self) -> Iterator[None]:
         """While this lasts, time and chance are the seed's."""
-        with (
-            virtual_time(self.clock, self.draw),
-            mock.patch.object(time, "sleep", self._sleep),
-            mock.patch.object(time, "clock_gettime", self._seconds),
-            mock.patch.object(time, "monotonic", self._seconds),
-        ):
+        with all_time(self.clock, self.draw, self._sleep):
             yield
 
     def perform(self, actors: Mapping[str, Callable[[], None]]) -> None:
@@ -134,9 +127,6 @@ class Turns:
             self._turn[name].acquire()
         self.asked_ms = asked_ms
         return name
-
-    def _seconds(self, *_: int) -> float:
-        return self.clock.now_ms / 1000
 
     def _sleep(self, seconds: float) -> None:
         if self._running in self.mortal:

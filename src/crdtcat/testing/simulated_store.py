@@ -6,16 +6,18 @@ takes long is one during which somebody else does something. One thread; nothing
 
 `virtual_time` replaces the process's clock, its random numbers and its threads for as long as a simulation
 runs, so that the real code, unchanged, is a function of the seed. `all_time` does so for those who count
-seconds or sleep, too.
+seconds or sleep, too. Threads that were there before have nothing to do with it: their time goes on, and
+they draw nothing from the seed.
 """
 
 from __future__ import annotations
 
 import random
 import secrets
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, TypeVar
 from unittest import mock
 
@@ -51,34 +53,62 @@ class VirtualClock:
 
 
 @contextmanager
+def replaced(*wanted: tuple[Any, Mapping[str, Callable[..., Any]]]) -> Iterator[None]:
+    """While this lasts, functions of modules are others, except to threads that were there before.
+
+    Args:
+        wanted: modules, and by the names of their functions what stands for them.
+    """
+    strangers = set(threading.enumerate()) - {threading.current_thread()}
+
+    def chosen(real: Callable[..., Any], instead: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return (real if threading.current_thread() in strangers else instead)(*args, **kwargs)
+
+        return call
+
+    with ExitStack() as stack:
+        for module, functions in wanted:
+            for name, instead in functions.items():
+                real = getattr(module, name)
+                stack.enter_context(mock.patch.object(module, name, chosen(real, instead)))
+        yield
+
+
+@contextmanager
 def virtual_time(clock: VirtualClock, chance: random.Random) -> Iterator[None]:
     """While this lasts, the wall clock is `clock`, every random number comes from `chance`, and what would
     be done in a thread is done at once."""
-    with (
-        mock.patch.object(pools, "threads_can_start", return_value=False),
-        mock.patch.object(time, "time_ns", clock.time_ns),
-        mock.patch.object(secrets, "randbits", chance.getrandbits),
-        mock.patch.object(secrets, "token_bytes", chance.randbytes),
+    with replaced(
+        (pools, {"threads_can_start": lambda: False}),
+        (time, {"time_ns": clock.time_ns}),
+        (secrets, {"randbits": chance.getrandbits, "token_bytes": chance.randbytes}),
+        (random, {"uniform": chance.uniform}),
     ):
         yield
 
 
 @contextmanager
-def all_time(clock: VirtualClock, chance: random.Random) -> Iterator[None]:
-    """Virtual time, also for those who count seconds and those who sleep."""
+def all_time(
+    clock: VirtualClock, chance: random.Random, sleep: Callable[[float], None] | None = None
+) -> Iterator[None]:
+    """Virtual time, also for those who count seconds and those who sleep.
+
+    Args:
+        clock: the time.
+        chance: where random numbers come from.
+        sleep: what sleeping is; by default time passes at once.
+    """
 
     def now(_: int = 0) -> float:
         return clock.now_ms / 1000
 
-    def slept(seconds: float) -> None:
+    def passes(seconds: float) -> None:
         clock.now_ms += int(seconds * 1000) + 1
 
     with (
         virtual_time(clock, chance),
-        mock.patch.object(time, "clock_gettime", now),
-        mock.patch.object(time, "monotonic", now),
-        mock.patch.object(time, "sleep", slept),
-        mock.patch.object(random, "uniform", chance.uniform),
+        replaced((time, {"clock_gettime": now, "monotonic": now, "sleep": sleep or passes})),
     ):
         yield
 
