@@ -7,6 +7,7 @@ from typing import Any
 
 from proofs.acts import Act
 from proofs.claim_rules import ClaimEvent
+from proofs.closing_traces import ClosingEvent
 from proofs.decision_traces import DecisionEvent
 from proofs.traces import Event
 from proofs.transaction_traces import TransactionEvent
@@ -180,6 +181,34 @@ def let_go_and_still_there(trace: Sequence[Act]) -> list[Act]:
     ]
 
 
+def told_that_a_transaction_counts(trace: Sequence[ClosingEvent]) -> list[ClosingEvent]:
+    """A forgery: nobody was passed by."""
+    return [event._replace(op="ok") if event.op == "told" else event for event in trace]
+
+
+def closed_without_the_last(trace: Sequence[ClosingEvent]) -> list[ClosingEvent]:
+    """A forgery: each file that settles a time misses a transaction that was there."""
+    return [
+        event._replace(some=frozenset(sorted(event.some)[:-1])) if event.op == "create" else event
+        for event in trace
+    ]
+
+
+def listed_before_announcing(trace: Sequence[ClosingEvent]) -> list[ClosingEvent]:
+    """A forgery: the first closer says so after it has listed."""
+    at = next(number for number, event in enumerate(trace) if event.op == "announce")
+    listed = next(number for number, event in enumerate(trace) if event.op == "list")
+    return [*trace[:at], *trace[at + 1 : listed + 1], trace[at], *trace[listed + 1 :]]
+
+
+def bundled_though_passed_by(trace: Sequence[ClosingEvent]) -> list[ClosingEvent]:
+    """A forgery: what counts for nobody is in every bundle."""
+    dead = {event.who for event in trace if event.op == "told"}
+    return [
+        event._replace(some=event.some | dead) if event.op in ("bundle", "base") else event for event in trace
+    ]
+
+
 FORGERIES: dict[str, tuple[Callable[[Sequence[Any]], list[Any]], ...]] = {
     "Log": (without_a_result, deleted_at_once, page_skipped),
     "Claims": (created_though_taken, collected_unbundled, result_without_the_last),
@@ -187,6 +216,12 @@ FORGERIES: dict[str, tuple[Callable[[Sequence[Any]], list[Any]], ...]] = {
     "Decisions": (told_that_it_stands, decided_with_one_claim, read_in_one_table),
     "Transactions": (found_in_one_table, collected_for_one_table, transactions_listed_last),
     "Horizon": (acknowledged_without_looking, listed_before_proposing, base_without_the_last),
+    "Closing": (
+        told_that_a_transaction_counts,
+        closed_without_the_last,
+        listed_before_announcing,
+        bundled_though_passed_by,
+    ),
     "Segments": (committed_too_late, marked_while_young, deleted_unmarked),
     "Reuse": (deleted_before_it_is_ripe, used_without_a_head, let_go_and_still_there),
     "Switching": (told_that_it_counts, switched_without_waiting, counts_for_nobody),

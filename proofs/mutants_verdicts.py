@@ -22,6 +22,8 @@ from typing import TypedDict
 from proofs.mutants import EXPLAINED, mutants, path_of
 
 VERDICTS = EXPLAINED.with_name("mutants.json")
+DURATION = "one to two hours"
+"""How long all mutants take on a busy machine of two cores; the Makefile says the same."""
 
 
 class Entry(TypedDict):
@@ -86,5 +88,5 @@ def said_of_stale(path: Path = VERDICTS) -> list[tuple[str, str]]:
     found = stale(path)
     modules = ", ".join(f"{module.removeprefix('crdtcat.')} ({why})" for module, why in found.items())
     command = f"python -m proofs.mutants_runner --record {next(iter(found), '')}"
-    what = f"hours; `{command}` runs one; commit proofs/{VERDICTS.name}"
+    what = f"{DURATION} for all modules; `{command}` runs one; commit proofs/{VERDICTS.name}"
     return [(f"whole runs of the mutants of {modules}", what)] if found else []

@@ -21,6 +21,7 @@ from crdtcat.protocol import version_name
 from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.invariants import rows_of
 from crdtcat.testing.made_versions import FOLDER, Chunk, chunk_columns, chunk_of
+from proofs.replay_logs import bundle, claims, compacted, expired, overlap, pruned
 from proofs.replay_tables import column, inserted, keyed, positions
 
 FIELDS = (StoredField("a", ColumnId("a"), "int64"),)
@@ -101,6 +102,25 @@ class Version(NamedTuple):
 
 def _head(versions: list[Any]) -> Any:
     """Real version files, joined and folded."""
+    table, ids = _folded(versions)
+    standing = {version.id for version in table.history}
+    rows = rows_of(table, MemoryStore("memory://replay")) if table.columns.all else []
+    properties = sorted((int(name), value) for name, value in table.properties.items())
+    return [
+        [int(id in standing) for id in ids],
+        sorted(row["a"] for row in rows),
+        [[name, value] for name, value in properties],
+    ]
+
+
+def _history(versions: list[Any]) -> Any:
+    """Their history, as places in the question."""
+    table, ids = _folded(versions)
+    assert table.version == len(table.history)
+    return [1 + ids.index(version.id) for version in table.history]
+
+
+def _folded(versions: list[Any]) -> tuple[Head, list[VersionId]]:
     parsed = [Version(*version) for version in versions]
     made: dict[int, tuple[VersionId, Version, Chunk | None]] = {}
     files, ids = [], []
@@ -122,15 +142,8 @@ def _head(versions: list[Any]) -> Any:
             made[version.row] = (id, version, chunk)
         ids.append(id)
         files.append((version_name(FOLDER, id), data))
-    table = Head("t", State(FOLDER).joined(files).log, Settings(columns=None, partition_by=("p",)))
-    standing = {version.id for version in table.history}
-    rows = rows_of(table, MemoryStore("memory://replay")) if table.columns.all else []
-    properties = sorted((int(name), value) for name, value in table.properties.items())
-    return [
-        [int(id in standing) for id in ids],
-        sorted(row["a"] for row in rows),
-        [[name, value] for name, value in properties],
-    ]
+    log = State(FOLDER).joined(files).log
+    return Head("t", log, Settings(columns=None, partition_by=("p",))), ids
 
 
 def _ops(version: Version, removed: list[tuple[VersionId, Version, Chunk | None]]) -> Ops:
@@ -159,10 +172,17 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "intersection": lambda a, b: _runs(_set(a).intersection(_set(b))),
     "difference": lambda a, b: _runs(_set(a).difference(_set(b))),
     "column": column,
+    "overlap": overlap,
+    "bundle": bundle,
+    "expired": expired,
+    "claims": claims,
+    "pruned": pruned,
 }
 WHOLE: dict[str, Callable[[list[Any]], Any]] = {
     "order": _order,
     "head": _head,
+    "history": _history,
+    "compacted": compacted,
     "keyed": keyed,
     "positions": positions,
     "insertions": inserted,

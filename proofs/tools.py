@@ -73,18 +73,19 @@ def tla_jar() -> Path:
 
 def need_z3() -> None:
     """Make `import z3` work, from the environment or from `.tools`. Raises `MissingTool`."""
-    if _has_z3():
+    if has_z3():
         return
     folder = TOOLS / "z3-solver"
     if not folder.exists():
         _pip_install("z3-solver")
     sys.path.append(str(folder))
     importlib.invalidate_caches()
-    if not _has_z3():
+    if not has_z3():
         raise MissingTool("`z3` is missing: `pip install z3-solver`")
 
 
-def _has_z3() -> bool:
+def has_z3() -> bool:
+    """Whether z3 can be imported."""
     return importlib.util.find_spec("z3") is not None
 
 

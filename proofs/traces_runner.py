@@ -6,6 +6,7 @@ model has no Python checker, the traces are of the whole library, and TLC alone 
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import time
@@ -17,6 +18,7 @@ from proofs import claim_rules, mark_traces, tlc, traces
 from proofs.acts import Act
 from proofs.claim_rules import ClaimEvent
 from proofs.claim_traces import ClaimRecorder
+from proofs.closing_traces import ClosingEvent, ClosingRecorder
 from proofs.decision_traces import DecisionEvent, DecisionRecorder
 from proofs.forgeries import FORGERIES
 from proofs.garbage_traces import ReuseRecorder, SegmentRecorder
@@ -98,6 +100,13 @@ def models() -> dict[str, Model]:
             ("look", "dead", "clear"),
             seeds=60,
         ),
+        "Closing": Model(
+            lambda seeds: [ClosingRecorder(seed).run() for seed in seeds],
+            None,
+            _closing_event,
+            ("told", "taken", "forget"),
+            seeds=40,
+        ),
         "Segments": Model(
             lambda seeds: [SegmentRecorder(seed).run() for seed in seeds],
             None,
@@ -152,7 +161,7 @@ def _run(report: Report, module: str, model: Model) -> None:
     started = time.monotonic()
     output = by_tlc(module, model, chosen)
     good = "No error has been found" in output
-    detail = f"{len(chosen)} accepted" if good else output
+    detail = f"{len(chosen)} accepted" if good else refusal(output, chosen)
     (report.good if good else report.gap)("traces", f"{module} by TLC", detail, time.monotonic() - started)
     for forge in FORGERIES[module]:
         started = time.monotonic()
@@ -176,6 +185,16 @@ def by_tlc(module: str, model: Model, chosen: Sequence[list[Any]]) -> str:
             f"---- MODULE {trace}Data ----\nTraces == <<\n{body}\n>>\n====\n"
         )
         return tlc.search(folder, trace, trace, deadlocks=True)  # a deadlock is a refusal
+
+
+def refusal(output: str, chosen: Sequence[list[Any]]) -> str:
+    """Which trace TLC refused, up to the event that the model does not have; else all that it said."""
+    which, place = re.findall(r"which = (\d+)", output), re.findall(r"place = (\d+)", output)
+    if not which or not place:
+        return output
+    number, reached = int(which[-1]), int(place[-1])
+    happened = "\n".join(f"  {at}: {event}" for at, event in enumerate(chosen[number - 1][:reached], start=1))
+    return f"trace {number} of {len(chosen)} is refused at its last event here:\n{happened}"
 
 
 def _event(event: Event) -> str:
@@ -207,6 +226,16 @@ def _act(act: Act) -> str:
         "who": f'"{act.who}"',
         "number": str(act.number),
         "result": _names(act.result),
+    }
+    return _record(fields)
+
+
+def _closing_event(event: ClosingEvent) -> str:
+    fields = {
+        "op": f'"{event.op}"',
+        "who": str(event.who),
+        "number": str(event.number),
+        "some": _set(event.some),
     }
     return _record(fields)
 

@@ -5,6 +5,7 @@
 
 From Coq Require Import NArith List.
 From Coq Require Import ExtrOcamlBasic ExtrOcamlZInt.
+From Crdtcat Require Import Claims Files Intervals Linear Compaction Horizon Pruning.
 From Crdtcat Require Import Order Semilattice Fmap Clock Lattices State Head IntervalSets Keyed Columns.
 From Crdtcat Require Import Positions Insertions.
 Import ListNotations.
@@ -52,7 +53,37 @@ Definition rows_in_order : list (list (list N)) -> list (list N) := listing.
 Definition insertions_known (place : N -> list N) (saw : N -> N -> bool) (l : list N) : list (N * N) * list N :=
   (known_as place saw (of_list l), inserted place saw (of_list l)).
 
+(** History; intervals of rows; what bundles of files cover, and what they decode to. *)
+Definition history_standing := Linear.standing_history.
+Definition intervals_overlap := Intervals.overlap_any.
+Definition bundle_covers (files : list (list version)) : list version_id :=
+  covered_ids (bundle_of (map state_of files)).
+Definition bundle_again (files more : list (list version)) : list version :=
+  members (decode (bundle_of (decode (bundle_of (map state_of files)) :: map state_of more))).
+
+(** What is seen of some versions beside a base that an expiry has written of what it found below a horizon. *)
+Definition expired_view (horizon : version_id) (found later : list version) : list version :=
+  members (Horizon.view (horizon, filter_set (Horizon.old horizon) (state_of found)) (state_of later)).
+
+(** Who has a number, counted from 0, by a bundle and claim files, ghosts among them. *)
+Definition claims_history (bundled : list N) (files : list (N * N)) (n : N) : option N :=
+  let found m := option_map snd (List.find (fun file => N.eqb (fst file) (N.of_nat m)) files) in
+  Claims.history {| Claims.files := found; Claims.bundled := bundled |} (N.to_nat n).
+
+(** Sources and rows as numbers, a cell as (stamp, value): what rows are with compactions, what a compaction writes for
+    a row that it saw undeleted, and what a filter shows of some entries and the overlays on them. *)
+Definition cells_of := lww_merge (S := N) (V := N).
+Definition compacted_value (contributes : N -> N -> option (N * N)) (removes : N -> N -> bool)
+  (replaces : N -> N -> N -> bool) (l : list N) (r : N) : option (N * N) :=
+  Compaction.value cells_of contributes removes replaces (of_list l) r.
+Definition compacted_deleted (removes : N -> N -> bool) (l : list N) (r : N) : bool :=
+  Compaction.deleted removes (of_list l) r.
+Definition compaction_writes : list (option (N * N)) -> option (N * N) := Compaction.all cells_of.
+Definition pruned_shown (contributes : N -> N -> option (N * N)) (matches : N * N -> bool)
+  (overlays read : list N) (r : N) : option (N * N) := Pruning.shown contributes matches overlays read r.
+
 Extraction "model.ml" tick receive clock_of vclock_merge counter_of gcounter_merge gcounter_value
   sets_of sets_merge registers_of registers_merge head_standing head_alive head_cell versions_of order_ids
   bindings runs_union runs_intersection runs_difference table_of tables_join table_read type_of_column
-  rows_in_order insertions_known.
+  rows_in_order insertions_known history_standing intervals_overlap bundle_covers bundle_again
+  compacted_value compacted_deleted compaction_writes pruned_shown expired_view claims_history.

@@ -179,6 +179,104 @@ let insertions j =
     [ Array (List.map (fun (x, _) -> Number (List.assoc (List.assoc x names) listed)) known);
       Number (List.length kept) ]
 
+(* Versions as for a head: the places of those that stand, counted from 1, in the order of history. *)
+let history j =
+  let known =
+    List.mapi
+      (fun at v ->
+        let p = Array.of_list (list v) in
+        (((((number p.(0), number p.(1)), number p.(2)), 0), []), (at + 1, number p.(3))))
+      (list j)
+  in
+  let key v = match snd (List.assoc v known) with 0 -> None | k -> Some k in
+  let found = Model.history_standing key (Model.versions_of (List.map fst known)) in
+  Array (List.map (fun v -> Number (fst (List.assoc v known))) found)
+
+let overlap a b =
+  let interval i =
+    match numbers i with
+    | [tag; start; stop] -> { Model.tag; Model.start; Model.stop }
+    | _ -> failwith "an interval is tag, start, stop"
+  in
+  let intervals j = List.map interval (list j) in
+  Number (if Model.intervals_overlap (intervals a) (intervals b) then 1 else 0)
+
+(* Versions: time, writer, count, content; files, and more files: places of versions in the first list. The ids that a
+   bundle of the files covers, and what it decodes to once it is in a bundle with the others. *)
+let plain_version v =
+  match numbers v with
+  | [time; writer; count; content] -> ((((time, writer), count), 0), [content])
+  | _ -> failwith "a version is time, writer, count, content"
+
+let of_id (((time, writer), count), _) = [time; writer; count]
+let of_numbers l = Array (List.map (fun n -> Number n) l)
+
+let bundle versions files more =
+  let known = Array.of_list (List.map plain_version (list versions)) in
+  let parsed j = List.map (fun f -> List.map (fun at -> known.(at)) (numbers f)) (list j) in
+  Array
+    [ Array (List.map (fun i -> of_numbers (of_id i)) (Model.bundle_covers (parsed files)));
+      Array (List.map (fun (i, c) -> of_numbers (of_id i @ c)) (Model.bundle_again (parsed files) (parsed more))) ]
+
+(* Versions as for a bundle; a horizon; places of those that the expiry found, and of those that are there later. *)
+let expired versions horizon found later =
+  let known = Array.of_list (List.map plain_version (list versions)) in
+  let parsed j = List.map (fun at -> known.(at)) (numbers j) in
+  let seen = Model.expired_view (((number horizon, 0), 0), 0) (parsed found) (parsed later) in
+  Array (List.map (fun (i, c) -> of_numbers (of_id i @ c)) seen)
+
+(* Whose commits a bundle covers, and files [number, whose]: whose the numbers are, from 1 to the last. *)
+let claims bundled files =
+  let bundled = numbers bundled in
+  let files = List.map (fun (n, c) -> (n - 1, c)) (pairs files) in
+  let rec from n =
+    match Model.claims_history bundled files n with None -> [] | Some c -> Number c :: from (n + 1)
+  in
+  Array (from 0)
+
+(* What happened, in order: [what, side, row, value]. 0 appends a row, 1 updates it, 2 deletes it, 3 compacts what a side
+   has, 4 gives both sides what either has. The rows of both in the end. *)
+let compacted j =
+  let happened = Array.of_list (List.map (fun e -> Array.of_list (numbers e)) (list j)) in
+  let what n = happened.(n).(0) in
+  let rows = List.sort_uniq compare (List.filter_map (fun e -> if e.(0) = 0 then Some e.(2) else None) (Array.to_list happened)) in
+  let saw = Hashtbl.create 8 in
+  let seen c = Option.value ~default:[] (Hashtbl.find_opt saw c) in
+  let removes n r = what n = 2 && happened.(n).(2) = r in
+  let rec contributes n r =
+    match what n with
+    | 0 | 1 -> if happened.(n).(2) = r then Some (n, happened.(n).(3)) else None
+    | 3 when not (Model.compacted_deleted removes (seen n) r) ->
+        Model.compaction_writes (List.map (fun x -> contributes x r) (List.filter (fun x -> replaces n x r) (seen n)))
+    | _ -> None
+  and replaces c x _ = what c = 3 && what x <> 2 && List.mem x (seen c) in
+  let sides = [| []; [] |] in
+  Array.iteri
+    (fun n e ->
+      if e.(0) = 4 then begin
+        let both = List.sort_uniq compare (sides.(0) @ sides.(1)) in
+        sides.(0) <- both; sides.(1) <- both
+      end else begin
+        if e.(0) = 3 then Hashtbl.replace saw n sides.(e.(1));
+        sides.(e.(1)) <- sides.(e.(1)) @ [n]
+      end)
+    happened;
+  let all = List.sort_uniq compare (sides.(0) @ sides.(1)) in
+  of_pairs (List.filter_map (fun r -> Option.map (fun (_, x) -> (r, x)) (Model.compacted_value contributes removes replaces all r)) rows)
+
+(* Entries, each values of rows that are numbered from 1 throughout; updates [row, value]; bounds of a filter. *)
+let pruned entries updates low high =
+  let entries = List.map numbers (list entries) in
+  let add (at, first, made) values =
+    (at + 1, first + List.length values, made @ [(at, List.mapi (fun n x -> (first + n, x)) values)]) in
+  let count, after, made = List.fold_left add (0, 1, []) entries in
+  let overlays = List.mapi (fun n u -> (count + n, [u])) (pairs updates) in
+  let contributes x r = Option.map (fun v -> (x, v)) (List.assoc_opt r (List.assoc x (made @ overlays))) in
+  let matches (_, x) = number low <= x && x <= number high in
+  let shown r = Model.pruned_shown contributes matches (List.map fst overlays) (List.map fst made) r in
+  let rows = List.init (after - 1) (fun n -> n + 1) in
+  of_pairs (List.filter_map (fun r -> Option.map (fun (_, x) -> (r, x)) (shown r)) rows)
+
 let answer operation argument =
   match operation, list argument with
   | "tick", [a; b] -> Number (Model.tick (number a) (number b))
@@ -199,6 +297,13 @@ let answer operation argument =
   | "column", [wider; definitions] -> column wider definitions
   | "positions", _ -> positions argument
   | "insertions", _ -> insertions argument
+  | "history", _ -> history argument
+  | "overlap", [a; b] -> overlap a b
+  | "bundle", [versions; files; more] -> bundle versions files more
+  | "expired", [versions; horizon; found; later] -> expired versions horizon found later
+  | "claims", [bundled; files] -> claims bundled files
+  | "compacted", _ -> compacted argument
+  | "pruned", [entries; updates; low; high] -> pruned entries updates low high
   | _ -> failwith ("no such question: " ^ operation)
 
 let () =

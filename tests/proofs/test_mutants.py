@@ -48,7 +48,7 @@ def test_what_whole_runs_found_is_kept_and_adds_up() -> None:
         assert set(entry["explained"]) == {name for name in known if name.startswith(f"{module}:")}, module
 
 
-@pytest.mark.skipif(not FULL, reason="hours where something changed; CRDTCAT_SLOW=full")
+@pytest.mark.skipif(not FULL, reason=f"{mutants_verdicts.DURATION} where all changed; CRDTCAT_SLOW=full")
 def test_no_module_was_changed_without_its_mutants_being_run_again() -> None:
     assert mutants_verdicts.stale() == {}
 

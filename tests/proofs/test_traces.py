@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import sys
+import threading
+import time
 from functools import cache
 from typing import Any
 
@@ -14,7 +17,7 @@ from proofs.claim_traces import ClaimRecorder
 from proofs.forgeries import FORGERIES
 from proofs.mark_traces import MarkRecorder
 from proofs.traces import Recorder
-from proofs.traces_runner import by_tlc, models
+from proofs.traces_runner import by_tlc, models, refusal
 from tests.protocol import mutants
 from tests.protocol.claims import Overwrites
 from tests.protocol.scenes import reader
@@ -107,13 +110,32 @@ def test_every_trace_of_the_library_is_a_behaviour_of_the_model(module: str) -> 
     found = model.record(LIBRARY_SEEDS)
     assert {event.op for trace in found for event in trace} >= set(model.rare)
     output = by_tlc(module, model, found)
-    assert "No error has been found" in output, output
+    assert "No error has been found" in output, refusal(output, found)
 
 
 @pytest.mark.parametrize("module", sorted(LIBRARY))
 def test_a_trace_of_the_library_is_a_function_of_its_seed(module: str) -> None:
     model = EVERY_MODEL[module]
     assert model.record([3]) == model.record([3])
+
+
+@pytest.mark.parametrize("module", sorted(LIBRARY))
+def test_threads_of_others_are_no_part_of_a_trace(module: str) -> None:
+    """Whatever else goes on in the process sleeps, draws and tells the time as ever."""
+    alone, over = EVERY_MODEL[module].record([3]), threading.Event()
+
+    def busy() -> None:
+        while not over.is_set():
+            time.sleep(0.0001)
+            secrets.randbits(64)
+
+    other = threading.Thread(target=busy)
+    other.start()
+    try:
+        assert EVERY_MODEL[module].record([3]) == alone
+    finally:
+        over.set()
+        other.join(10)
 
 
 WRONG_LIBRARY: dict[str, tuple[str, str, Any, int]] = {
@@ -142,6 +164,18 @@ WRONG_LIBRARY: dict[str, tuple[str, str, Any, int]] = {
         lambda *_: None,
         6,
     ),
+    "a transaction that was slow does not look": (
+        "Closing",
+        "crdtcat.closing.is_late",
+        lambda *_: False,
+        6,
+    ),
+    "a reader builds on what is being closed": (
+        "Closing",
+        "crdtcat.session.settled",
+        lambda _, read: (read(), True),
+        12,
+    ),
     "a commit may take for ever": (
         "Segments",
         "crdtcat.writing.staged.TRANSACTION_SECONDS_MAX",
@@ -161,5 +195,7 @@ def test_a_wrong_library_leaves_no_behaviour_of_the_model(
     module, name, instead, seeds = WRONG_LIBRARY[wrong]
     where, _, what = name.rpartition(".")
     monkeypatch.setattr(sys.modules[where], what, instead)
-    output = by_tlc(module, EVERY_MODEL[module], EVERY_MODEL[module].record(range(seeds)))
+    found = EVERY_MODEL[module].record(range(seeds))
+    output = by_tlc(module, EVERY_MODEL[module], found)
     assert "Deadlock reached" in output or "is violated" in output
+    assert "is refused at its last event here" in refusal(output, found)

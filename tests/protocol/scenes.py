@@ -89,6 +89,15 @@ def reader(name: str = "reader", kind: Any = Reader) -> Actor:
     return Actor(name, kind(FOLDER, State(FOLDER)))
 
 
+def warm_reader(name: str = "warm reader", kind: Any = Reader) -> Actor:
+    """Reads twice, as a handle does that is kept: the second time with what it knows."""
+    return Actor(
+        name,
+        kind(FOLDER, State(FOLDER)),
+        (lambda done: kind(FOLDER, done.state, marked=done.marked),),
+    )
+
+
 def checkpoints(done: Reader[State]) -> Bundler[CheckpointPlan]:
     """What `Table.checkpoint` does with a full view of the log."""
     return Bundler.begin(CheckpointPlan(done.state, tuple(item.name for item in done.listing)))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 
 from crdtcat.errors import Corrupt, StoreUnavailable
 from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
-from crdtcat.log import State
-from crdtcat.maintenance.checkpoint import CheckpointPlan
 from crdtcat.protocol import (
     Created,
     Delete,
@@ -22,56 +19,12 @@ from crdtcat.protocol import (
     Object,
     Put,
     PutIfAbsent,
-    Reader,
     Stored,
 )
-from crdtcat.protocol.bundler import Bundler
 from crdtcat.protocol.closer import Closer
-from crdtcat.protocol.names import TRANSACTIONS, closed_name, closing_name, closing_until, transaction_of
-from crdtcat.testing.scheduler import Actor, Exploration, explore
-from tests.protocol.scenes import FOLDER, MARKS, OTHER, transaction, writer
-
-EARLY, LATE = transaction(5, 5, FOLDER, OTHER), transaction(7, 7, FOLDER, OTHER)
-UNIQUE = bytes(8)
-
-
-def closer(until: int, *, kind: Any = Closer, unique: bytes = UNIQUE) -> Actor:
-    return Actor(f"closer of {until}", kind(closing_name(until, unique), until))
-
-
-def bundler(folder: str, *, settles: bool = True) -> Actor:
-    """Reads a log as a session does, settles what is being closed, and bundles what nobody has bundled."""
-
-    def settle(done: Reader[State]) -> Any:
-        until = max((closing_until(item.name) or 0 for item in done.listing), default=0)
-        held = any(transaction_of(name)[0] < until for name in done.state.loose)
-        return Closer(closing_name(until, b"settling"), until) if held and settles else _Known(done)
-
-    def read_again(done: Any) -> Any:
-        return done if isinstance(done, _Known) else Reader(folder, State(folder), marked=True)
-
-    def bundle(done: Any) -> Any:
-        reader = done.reader if isinstance(done, _Known) else done
-        until = max((closing_until(item.name) or 0 for item in reader.listing), default=0)
-        if settles and any(transaction_of(name)[0] < until for name in reader.state.loose):
-            return None  # somebody closes further: another time
-        return Bundler.begin(CheckpointPlan(reader.state, tuple(item.name for item in reader.listing)))
-
-    return Actor(
-        f"bundler of {folder}", Reader(folder, State(folder), marked=True), (settle, read_again, bundle)
-    )
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A reading that needs nothing more."""
-
-    reader: Reader[State]
-    wants: tuple[()] = ()
-
-
-def explored(*actors: Actor, page: int = 100, **more: Any) -> Exploration:
-    return explore(actors, {**MARKS, EARLY[0]: EARLY[1]}, FOLDER, others=[OTHER], page=page, **more)
+from crdtcat.protocol.names import TRANSACTIONS, closed_name, closing_name, transaction_of
+from tests.protocol.closings import EARLY, LATE, UNIQUE, bundler, closer, explored
+from tests.protocol.scenes import FOLDER, writer
 
 
 def test_no_half_of_a_transaction_beside_a_closer_and_a_bundler() -> None:

@@ -28,6 +28,7 @@ from tests.protocol.scenes import (
     upkeep,
     version,
     version_with_segment,
+    warm_reader,
     writer,
 )
 
@@ -87,6 +88,13 @@ RIGHT: dict[str, Callable[[], Scene]] = {
     "a block beside a checkpoint": lambda: Scene([block_upkeep("block"), bundler()], dict([V1, FIRST, V3])),
     "two collectors": lambda: Scene(
         [collector("c1"), collector("c2"), reader()], dict([V1, V2, FIRST, bundle(STATE, [FIRST[0]], 2)])
+    ),
+    "a reader that knows something, upkeep": lambda: Scene([warm_reader(), upkeep()], TWO),
+    "a reader that knows something, a writer, upkeep": lambda: Scene(
+        [warm_reader(), upkeep(), writer("w", V3)], TWO, page=2
+    ),
+    "a reader that knows something, a first transaction that is collected": lambda: Scene(
+        [warm_reader(), transacting(), upkeep(kind=mutants.AnyPlaceCollector)], dict([V1]), page=2
     ),
     "a transaction over two tables": lambda: Scene([reader(), upkeep()], dict([V1, T1]) | MARKS),
     "a transaction, read from the other table": lambda: Scene(
@@ -197,6 +205,12 @@ WRONG: dict[str, tuple[Callable[[], Scene], str]] = {
     ),
     "deleted before the bundle is stored": (
         lambda: Scene([bundler(plan=mutants.hasty(deletes_first=True))], TWO),
+        "a cold read misses",
+    ),
+    "a name stored again after it was deleted": (
+        lambda: Scene(
+            [Actor("writer", mutants.Deletion((V3[0],)), (lambda _: Publish((Put(*V3),)),))], TWO, faults=1
+        ),
         "a cold read misses",
     ),
     "the version stored before its segment": (
