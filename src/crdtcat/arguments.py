@@ -32,3 +32,11 @@ def require_names(what: str, given: object) -> None:
     wrong = [item for item in given if not isinstance(item, str)]
     if wrong:
         raise InvalidArgument(f"{what}={given!r:.80}: {wrong[0]!r:.40} is no text")
+
+
+def require_branch_name(given: object) -> None:
+    """Raises `InvalidArgument` for a handle on a branch, or what else is no text, instead of its name."""
+    if not isinstance(given, str):
+        name = getattr(getattr(given, "_session", None), "branch", None) or getattr(given, "name", None)
+        wanted = f"{name!r}, its name" if isinstance(name, str) else "a text"
+        raise InvalidArgument(f"{given!r:.80} is no name of a branch: pass {wanted}")

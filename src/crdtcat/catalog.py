@@ -12,7 +12,7 @@ from crdtcat.arguments import require_flag
 from crdtcat.clock import HybridClock
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.drive import elapsed_clock
-from crdtcat.errors import AlreadyExists, NotFound
+from crdtcat.errors import AlreadyExists
 from crdtcat.format.settings import Settings
 from crdtcat.head import Version
 from crdtcat.incarnations import MAIN, create, current_settings
@@ -25,7 +25,7 @@ from crdtcat.store import Store, open_store
 from crdtcat.table import Table
 from crdtcat.transaction import Transaction
 from crdtcat.verbs.parts import append_first
-from crdtcat.verbs.settings import new_settings, require_exclusion
+from crdtcat.verbs.settings import differences, new_settings, require_exclusion
 from crdtcat.verbs.travel import At
 from crdtcat.writing.copies import new_origin
 from crdtcat.writing.incoming import Incoming
@@ -100,11 +100,8 @@ class Catalog(NamedTables):
         rows = Incoming.of(data)
 
         def committed() -> Version:
-            try:
-                handle = self.table(table, branch)
-            except NotFound:
-                if branch != MAIN:
-                    raise
+            handle = self._find(table, closely=False) if branch == MAIN else self.table(table, branch)
+            if handle is None:
                 make = lambda: self.create_table(table, exist_ok=True)._session  # noqa: E731
                 return append_first(self.store, self.options, make, rows, metadata=metadata, key=key)
             return handle.append(rows, metadata=metadata, key=key, evolve=evolve)
@@ -138,7 +135,7 @@ class Catalog(NamedTables):
     ) -> Table:
         """Create a table. One GET, one LIST and one PUT; one more GET and PUT the first time in a catalog.
 
-        Where one of that name was dropped, three more GETs and one more PUT. Of several processes that create
+        Where one of that name was dropped, four more GETs. Of several processes that create
         it at once with different settings one wins; those that bring equal settings share the table.
 
         Args:
@@ -192,7 +189,9 @@ class Catalog(NamedTables):
             raise AlreadyExists(f"table {name!r} is already in {self.url}; pass exist_ok=True to use it")
         same = found.as_created() == wanted.as_created()
         if not same and wanted != Settings():
-            raise AlreadyExists(f"table {name!r} is already in {self.url}, created with other settings")
+            raise AlreadyExists(
+                f"table {name!r} is already in {self.url}, with other settings: {differences(found, wanted)}"
+            )
         handle = self._tables.get(name)
         if handle is None or handle.dropped or handle._session.settings.incarnation != found.incarnation:
             handle = self._tables[name] = self._handle(name, found)

@@ -20,7 +20,7 @@ from crdtcat.key_reading import KeyReader
 from crdtcat.log import Log, State, join
 from crdtcat.modes import ModeSwitched
 from crdtcat.protocol import claim_name
-from crdtcat.protocol.claimer import Parent, Verdict
+from crdtcat.protocol.claimer import NO_CLAIM, Parent, Verdict
 from crdtcat.reading import Asked
 from crdtcat.writing.writer import Slot
 
@@ -43,6 +43,7 @@ class LogChange:
         asked: what was read for it, where its isolation is serializable.
         key_reader: tells the keys of rows in segments, in a keyed table.
         rests_on: the last version that it met and was settled with.
+        since: the claim that it followed at first: what came later is held against it at every try.
     """
 
     folder: str
@@ -57,6 +58,7 @@ class LogChange:
     asked: Asked | None = None
     key_reader: KeyReader | None = None
     rests_on: VersionId | None = None
+    since: Parent = NO_CLAIM
 
     @property
     def key(self) -> str | None:

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from crdtcat.claiming import commit_claim
 from crdtcat.conflicts.resolve import Policy
-from crdtcat.errors import CommitConflict, InvalidArgument
+from crdtcat.errors import CommitConflict, CommitContended, InvalidArgument
+from crdtcat.locks import ForkSafeLock
+from crdtcat.modes import ModeSwitched
 from crdtcat.protocol import Put
+from crdtcat.protocol.claimer import Parent
 from crdtcat.reading import Note
 from crdtcat.telling import tell_rest
 from crdtcat.writing.version_keys import version_of
@@ -31,9 +34,11 @@ def commit_claimed(
     *,
     policy: Policy | None = None,
     notes: Sequence[Note] | None = None,
+    since: Parent | None = None,
     tried: list[Version] | None = None,
 ) -> Version:
-    """Commit a version under the next number. `tried`: what became of it in an earlier try, if anything did.
+    """Commit a version under the next number. `since` and `tried`: the claim that an earlier try followed,
+    and what became of it, if anything did.
 
     Raises as `crdtcat.claiming.commit_claim` does. A `CommitConflict` costs a refresh more: it tells of every
     commit that came between.
@@ -42,18 +47,28 @@ def commit_claimed(
     if tried:  # others may have gone on from there
         raise InvalidArgument("this error's change was committed by an earlier try: repeat the call")
     try:
-        id, number, rebases = commit_claim(session, whole, puts, seen, policy=policy, notes=notes)
-    except CommitConflict as error:
-        error.again = lambda answers: commit_claimed(
-            session,
-            operation,
-            whole,
-            (),
-            seen,
-            policy=policy if answers is None else Policy.of(answers),
-            notes=notes,
-            tried=tried,
+        id, number, rebases = commit_claim(
+            session, whole, puts, seen, policy=policy, notes=notes, since=since
         )
+    except CommitConflict as error:
+        since, answered, one_at_a_time = error.change.since, error.change.policy, ForkSafeLock()
+
+        def again(answers: Any) -> Version:
+            chosen = answered.amended(answers)
+            try:
+                with one_at_a_time():
+                    return commit_claimed(
+                        session, operation, whole, (), seen,
+                        policy=chosen, notes=notes, since=since, tried=tried,
+                    )  # fmt: skip
+            except ModeSwitched as switched:
+                session.refresh()  # or dropped: it says so
+                raise CommitContended(
+                    f"table {session.table!r} was switched to another mode since this change was made; "
+                    "nothing was committed: read again, and repeat the call"
+                ) from switched
+
+        error.again = again
         session.notes.forget()
         tell_rest(error, session, seen)
         raise

@@ -59,12 +59,14 @@ def commit_claim(
     *,
     policy: Policy | None = None,
     notes: Sequence[Note] = (),
+    since: Parent | None = None,
 ) -> tuple[VersionId, int, int]:
     """Commit a version under the next number. Its id, its number, how often it was rebased.
 
     Theorem: `cas_claim_stands`.
 
-    `notes`: what was read for it, where that counts; no commit since may have changed any of it.
+    `notes`: what was read for it, where that counts; no commit since may have changed any of it. `since`: for
+    another try, the claim that the first one followed: what came later is held against it again.
 
     Raises:
         CommitConflict: another commit touched the same, and the policy says to fail; nothing was committed.
@@ -76,13 +78,13 @@ def commit_claim(
     put_all(puts, session.store, f"{session.folder}: the rows", "nothing is visible, try again")
     with session.writer.reserved(session.store) as slot:
         log = seen.log if seen is not None else session.state.log if notes else None
-        parent, known_at = begin(session, log)
+        parent, known_at = begin(session, log, since)
         beyond = {} if seen is None else _beyond(seen, parent)
         asked = asked_of(session, log, notes) if log is not None else None
         change, work = (
             LogChange(
                 session.folder, body, beyond, slot, policy or Policy.of(session.options.on_conflict),
-                keys=session.settings.key, asked=asked, key_reader=key_reader(session),
+                keys=session.settings.key, asked=asked, key_reader=key_reader(session), since=parent,
             ),
             Committing(session, slot, seen),
         )  # fmt: skip
@@ -104,16 +106,25 @@ class Committing:
         self.step: Claimer[Any] | None = None
 
     def run(self, change: LogChange, parent: Parent, known_at: float) -> tuple[VersionId, int, int]:
-        """Claim the number after `parent`, or a later one. Raises as `commit_claim` does."""
+        """Claim the number after `parent`, or a later one. Raises as `commit_claim` does.
+
+        What the handle has read of the log since is judged first, for no request: it is no race that was
+        lost.
+        """
         session = self.session
         self.known_at = known_at
+        log = session.state.log
+        if (known := newest(log)).number > parent.number:
+            change, parent = self._caught_up(change, parent, log), known
+            self.known_at = session.chain.known_at if session.chain.parent == known else -np.inf
         while (step := self._claimed(change, parent)).outcome is not ClaimOutcome.DONE:
             change = step.claim.change
             if step.created:  # void: nobody will ever read it, nor its sequence number
                 self.slot = self.slot.renewed()
                 change = change.under(self.slot)
             self.lost += step.claim.rebases
-            change, parent = self._caught_up(change, parent), newest(session.state.log)
+            log = session.state.log  # once: others may refresh the handle meanwhile
+            change, parent = self._caught_up(change, parent, log), newest(log)
         self.slot.settle(used=True)
         self.step = step.claim
         session.clock.observe(step.claim.id.hlc)
@@ -131,7 +142,7 @@ class Committing:
         log = self.session.state.log
         standing = self.session.head(refresh=False).folded.standing  # its own first try may be void there
         since = standing & (seen.log.find(log.ids) < 0) & ~np.isin(log.operation, (TO_CAS, TO_MERGE))
-        return self.judged(change, np.flatnonzero(since).tolist()), newest(log), began
+        return self.judged(change, log, np.flatnonzero(since).tolist()), newest(log), began
 
     @property
     def claimed(self) -> int:
@@ -181,6 +192,7 @@ class Committing:
             self.slot.settle(used=False)
             if step.outcome is ClaimOutcome.CONFLICT:
                 assert claim.found is not None
+                session.chain.crowded = True  # whatever becomes of it, the next try looks first
                 step = step.resumed(self._settled(claim.change, claim.found.conflicts))
                 continue
             if step.outcome is ClaimOutcome.UNDECIDED:
@@ -190,6 +202,7 @@ class Committing:
                 step = (step.aged() if self._is_old() else step).resumed()
                 continue
             if (lost := self.lost + claim.rebases) > session.options.retries:
+                session.chain.crowded = True  # the next try looks first: these it has not lost to again
                 raise CommitContended(
                     f"{session.folder}: other commits were faster {lost} times in a row; nothing was "
                     "committed and nothing is wrong: try again, or allow more `retries`"
@@ -249,15 +262,14 @@ class Committing:
             raise conflict(self.session, change, self.seen, found)
         return patched
 
-    def _caught_up(self, change: LogChange, parent: Parent) -> LogChange:
+    def _caught_up(self, change: LogChange, parent: Parent, log: Log) -> LogChange:
         """Judge every claim above `parent` that the log has."""
-        above = claimed_above(self.session.state.log, parent)
-        return self.judged(change, np.flatnonzero(above).tolist())
+        return self.judged(change, log, np.flatnonzero(claimed_above(log, parent)).tolist())
 
-    def judged(self, change: LogChange, indexes: Sequence[int]) -> LogChange:
-        """The change, past some versions of the log as it was read last. Raises `CommitConflict`."""
+    def judged(self, change: LogChange, log: Log, indexes: Sequence[int]) -> LogChange:
+        """The change, past some versions of a log. Raises `CommitConflict`."""
         for index in indexes:
-            found = change.judged_in(self.session.state.log, index)
+            found = change.judged_in(log, index)
             if found.conflicts:
                 change = self._settled(change, found.conflicts)
         self.rebases += 1

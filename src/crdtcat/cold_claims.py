@@ -72,16 +72,17 @@ class Chain:
         return met if elapsed_clock() - self.met_at < young_seconds else {}
 
 
-def begin(session: Session, seen: Log | None) -> tuple[Parent, float]:
+def begin(session: Session, seen: Log | None, since: Parent | None = None) -> tuple[Parent, float]:
     """The claim to follow, and since when it is known to be the newest.
 
-    For what rests on something that was read, its newest; else the newest known. Cold, as `newest_by_hint`.
-    Raises `ModeSwitched`: the table is in merge mode.
+    `since`, if it is given; for what rests on something that was read, its newest; else the newest known.
+    Cold, as `newest_by_hint`. Raises `ModeSwitched`: the table is in merge mode.
     """
     chain = session.chain
-    if seen is not None:
-        parent = newest(seen)
-        return parent, chain.known_at if chain.parent == parent else -np.inf
+    if since is None and seen is not None:
+        since = newest(seen)
+    if since is not None:
+        return since, chain.known_at if chain.parent == since else -np.inf
     if chain.parent is None:
         began = elapsed_clock()
         found = newest_by_hint(session)

@@ -157,9 +157,10 @@ class CommitConflict(CommitError):
 
     Attributes:
         conflicts: what both touched, one `crdtcat.conflicts.Overlap` for each kind and commit in the way, of
-            all tables, and of all commits that came between. By table, and there by rising number.
-        complete: whether these are all. Not, where there are more than `crdtcat.limits.CONFLICTS_MAX`, or
-            where the rest could not be read.
+            all tables, and of all commits that came between. By table, and there by rising number. Several
+            of a kind only where changes of one transaction met a commit in different rows or keys.
+        complete: whether these are all (of a join: of that fork). Not, where there are more than
+            `crdtcat.limits.CONFLICTS_MAX`, or where the rest could not be read.
         change: what was to be committed, untouched, to the table in which it failed; `None` in a copy of the
             error.
         sides: for each conflict the rows as they were, as mine left them and as theirs did, read when asked
@@ -184,6 +185,11 @@ class CommitConflict(CommitError):
         self.again: Callable[[Any], Any] | None = None
 
     @property
+    def exact(self) -> bool:
+        """Whether each is one for certain: where only ranges of keys were compared, its `doubt` says why."""
+        return all(item.exact for item in self.conflicts)
+
+    @property
     def by_table(self) -> dict[str, tuple[Any, ...]]:
         """The conflicts, by the table that they are in; a branch as "table@branch"."""
         found: dict[str, tuple[Any, ...]] = {}
@@ -194,9 +200,9 @@ class CommitConflict(CommitError):
     def retry(self, on_conflict: Any = None) -> Any:
         """Try the same change again, with other answers to conflicts: what the call returns, or this again.
 
-        Nothing is computed or stored anew. A transaction is tried as a whole, under a new id. Raises
-        `InvalidArgument` where there is nothing to try: a copy of the error, or one of a transaction that
-        changed nothing, or is over by now.
+        Kinds that `on_conflict` does not name are answered as before. Nothing is computed or stored anew. A
+        transaction is tried as a whole, under a new id; a merge with the branch as it was. Raises
+        `InvalidArgument` for a copy of the error, and where nothing was changed, or the transaction is over.
         """
         if self.again is None:
             raise InvalidArgument("this error holds no change that could be tried again: repeat the call")
@@ -289,6 +295,6 @@ class Missing(StoreError, KeyError):
 
 class RequestRefused(StoreError):
     """The store answered that the request itself is wrong, so it did nothing: no such bucket, a bad option, a
-    signature of another hour."""
+    signature of another hour, a file where a folder should be."""
 
     code = "E505"

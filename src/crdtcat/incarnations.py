@@ -22,28 +22,36 @@ from typing import Final
 
 from crdtcat.errors import Corrupt, DataError, NotFound
 from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
+from crdtcat.protocol.names import is_claim
 from crdtcat.store import Missing, Store
+from crdtcat.store.values import Answers
 
 MAIN: Final = "main"
 Found = Settings | DataError | None
 """A table's latest settings, or why they cannot be read, or that there are none."""
 
 
-def current_settings(store: Store, table: str) -> Settings | None:
+def current_settings(store: Store, table: str, answers: Answers | None = None) -> Settings | None:
     """The settings of a table's latest incarnation, dropped or not; `None` if there never was one.
 
     One GET; once the table was dropped, two more for each incarnation after the one `settings.json` names,
     up to one that is live or not there. Raises `Corrupt`, `UnsupportedFormat`.
+
+    Args:
+        store: where the table is.
+        table: its name.
+        answers: what `settings.json` holds, if it was read already.
     """
-    found = all_settings(store, [table])[table]
+    found = all_settings(store, [table], answers)[table]
     if isinstance(found, DataError):
         raise found
     return found
 
 
-def all_settings(store: Store, tables: Sequence[str]) -> dict[str, Found]:
+def all_settings(store: Store, tables: Sequence[str], answers: Answers | None = None) -> dict[str, Found]:
     """`current_settings` of many tables, read together; an error stands in its table's place."""
-    answers = store.get_many([(settings_name(table), 0, None) for table in tables])
+    if answers is None:
+        answers = store.get_many([(settings_name(table), 0, None) for table in tables])
     found = {table: _decoded(table, None, data) for table, data in zip(tables, answers, strict=True)}
     dropped = found
     while dropped := {table: item for table, item in dropped.items() if _is_dropped(item)}:
@@ -55,8 +63,9 @@ def all_settings(store: Store, tables: Sequence[str]) -> dict[str, Found]:
 def create(store: Store, table: str, wanted: Settings, last: Settings | None) -> Settings | None:
     """Create the incarnation after `last`, which is dropped; `None` if others were faster: look again.
 
-    One LIST and one PUT for a table's first incarnation; later ones one PUT and one GET more. Of several
-    that create with different settings one wins; those who bring equal ones share the table.
+    One LIST and one PUT for a table's first incarnation; later ones two GETs more, and a LIST and a PUT where
+    the drop was cut off. Of several that create with different settings one wins; those who bring equal ones
+    share the table.
 
     Raises:
         LimitExceeded: settings too large.
@@ -66,15 +75,42 @@ def create(store: Store, table: str, wanted: Settings, last: Settings | None) ->
     name, folder = settings_name(table, number), log_folder(table, MAIN, number)
     settings = wanted.model_copy(update={"incarnation": number})
     data = settings.encode()
-    if last is not None:  # a drop can be cut off before it has told the handles that are open
-        store.put(dropped_name(log_folder(table, MAIN, last.incarnation)), b"")
+    if last is not None:
+        _end(store, table, last)
     if store.list_page(folder, limit=1).objects and _number(current_settings(store, table)) < number:
-        raise Corrupt(name, "missing, and the table's log is there; restore it from a copy")
+        raise lost(table, number)
     if not store.put_if_absent(name, data):
         return None
     if number > 1 and exists(store, dropped_name(folder)):
         return None  # created by others with equal settings, and dropped since
     return settings
+
+
+def _end(store: Store, table: str, last: Settings) -> None:
+    """Make sure that handles on a dropped table are told: a drop can be cut off before that.
+
+    Raises `Corrupt`: it was not dropped but switched to CAS mode, and the settings that say so are gone.
+    """
+    folder = log_folder(table, MAIN, last.incarnation)
+    if exists(store, dropped_name(folder)):
+        return
+    if _is_switched(store, last, folder) and current_settings(store, table) == last:
+        raise lost(table, last.file_number + 1)
+    store.put(dropped_name(folder), b"")
+
+
+def _is_switched(store: Store, last: Settings, folder: str) -> bool:
+    """Whether the log of settings in merge mode has claims: then there must have been later ones. A LIST."""
+    return last.mode == "merge" and any(is_claim(item.name) for item in store.list(folder))
+
+
+def lost(table: str, number: int) -> Corrupt:
+    """The error for a settings file that is not there although its table's log is."""
+    return Corrupt(
+        settings_name(table, number),
+        "missing, and the table's log is there; restore it from a copy, or give the table up: "
+        f"drop_table({table!r})",
+    )
 
 
 def drop(store: Store, table: str, settings: Settings) -> None:

@@ -3,12 +3,14 @@
 A version's file has the range of keys of each chunk in a segment. Where the ranges of mine and theirs are
 apart nothing is read. Where they meet, the key columns of those chunks are, of both sides and nothing else of
 them, so that writers on keys of their own pass each other however their keys lie. Above `KEY_ROWS_MAX` rows
-that is too dear, and ranges decide, which may find a conflict that is none and never miss one.
+that is too dear, and ranges decide, which may find a conflict that is none and never miss one; so they do for
+segments of theirs that cannot be read. The conflict then says that it is not exact, and why. A segment of
+mine that cannot be read is an error: what would be committed is not there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -39,7 +41,11 @@ class KeyReader:
         """Both, with the keys of chunks that may share some. Nothing is read where ranges tell.
 
         Else one GET for the footer of each segment, and one for each run of key columns in it; those of mine
-        once. Raises `StoreUnavailable`. Segments that cannot be read otherwise leave ranges as they are.
+        once. Where that is too much, or a segment of theirs is damaged or gone, ranges stay, and say why.
+
+        Raises:
+            StoreUnavailable: the store gives no answer.
+            Corrupt: a segment of mine is damaged or gone.
         """
         if mine.ops.is_overwrite or theirs.ops.is_overwrite:  # compared by scope
             return mine, theirs
@@ -48,32 +54,40 @@ class KeyReader:
         others = _unknown([pair[1] for pair in meeting])
         if not ours and not others:
             return mine, theirs
-        if sum(source.rows for source in (*ours, *others)) > KEY_ROWS_MAX:
-            return mine, theirs
-        try:
-            self._mine |= self._read([source for source in ours if source not in self._mine])
-            found = self._mine | self._read(others)
-        except Corrupt:
-            return mine, theirs
-        return _known(mine, found), _known(theirs, found)
+        count = sum(source.rows for source in (*ours, *others))
+        if count > KEY_ROWS_MAX:
+            why = f"{count:,} keys to be compared, at most {KEY_ROWS_MAX:,} are (KEY_ROWS_MAX)"
+            return _known(mine, {}, dict.fromkeys(ours, why)), _known(theirs, {}, dict.fromkeys(others, why))
+        for those in _by_segment(source for source in ours if source not in self._mine):
+            self._mine |= self._read(those)
+        found: dict[KeySource, Keys] = dict(self._mine)
+        lost: dict[KeySource, str] = {}
+        for those in _by_segment(others):
+            try:
+                found |= self._read(those)
+            except Corrupt as error:
+                lost |= dict.fromkeys(those, f"keys could not be read: {error.name}: {error.why}")
+        return _known(mine, found, lost), _known(theirs, found, lost)
 
-    def _read(self, sources: Sequence[KeySource]) -> dict[KeySource, Keys]:
-        by_segment: dict[str, list[KeySource]] = {}
-        for source in sources:
-            by_segment.setdefault(source.segment.name, []).append(source)
-        found: dict[KeySource, Keys] = {}
-        for those in by_segment.values():
-            tables = read_chunks(
-                self._store,
-                those[0].segment,
-                [(source.group, source.hash) for source in those],
-                self._key,
-                verify=self._verify,
-                footers=self._footers,
-            )
-            for source, table in zip(those, tables, strict=True):
-                found[source] = tuple(column.combine_chunks() for column in table.columns)
-        return found
+    def _read(self, those: Sequence[KeySource]) -> dict[KeySource, Keys]:
+        """Keys of chunks of one segment."""
+        tables = read_chunks(
+            self._store,
+            those[0].segment,
+            [(source.group, source.hash) for source in those],
+            self._key,
+            verify=self._verify,
+            footers=self._footers,
+        )
+        columns = (tuple(column.combine_chunks() for column in table.columns) for table in tables)
+        return dict(zip(those, columns, strict=True))
+
+
+def _by_segment(sources: Iterable[KeySource]) -> list[list[KeySource]]:
+    found: dict[str, list[KeySource]] = {}
+    for source in sources:
+        found.setdefault(source.segment.name, []).append(source)
+    return list(found.values())
 
 
 def key_reader(session: Session) -> KeyReader | None:
@@ -96,8 +110,12 @@ def _unknown(parts: Sequence[KeyPart]) -> list[KeySource]:
     return list(dict.fromkeys(source for source in found if source is not None))
 
 
-def _known(writes: WriteSet, found: dict[KeySource, Keys]) -> WriteSet:
-    parts = tuple(
-        part if part.source not in found else replace(part, exact=found[part.source]) for part in writes.keys
-    )
-    return replace(writes, keys=parts)
+def _known(writes: WriteSet, found: Mapping[KeySource, Keys], lost: Mapping[KeySource, str]) -> WriteSet:
+    """With the keys that were read, and why others were not."""
+
+    def known(part: KeyPart) -> KeyPart:
+        if part.source is None or part.exact is not None:
+            return part
+        return replace(part, exact=found.get(part.source), unread=lost.get(part.source, part.unread))
+
+    return replace(writes, keys=tuple(map(known, writes.keys)))

@@ -13,7 +13,7 @@ from typing import Final
 
 from crdtcat.errors import Corrupt
 from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
-from crdtcat.incarnations import MAIN, current_settings, drop
+from crdtcat.incarnations import MAIN, current_settings, drop, lost
 from crdtcat.protocol import is_claim
 from crdtcat.store import Missing, Store
 
@@ -34,6 +34,31 @@ def known_or_likely(store: Store, table: str) -> tuple[Settings | None, bool]:
     if found is not None and not (found.dropped and _lives_on(store, table, found)):
         return found, True
     return likely_settings(store, table), False  # none are there, or not those of a log that lives
+
+
+def require_none(store: Store, table: str, found: Settings | None) -> Settings | None:
+    """Look closer where no live settings were found; those of a table that was made meanwhile.
+
+    A LIST, one for the last log that there was, and one GET if it lives. Raises `Corrupt`: a log is there,
+    and the settings that belong to it are not.
+    """
+    while _has_log(store, table, found):
+        now = current_settings(store, table)
+        if now == found:
+            raise lost(table, 1 if found is None else found.file_number + 1)
+        if now is not None and not now.dropped:
+            return now
+        found = now
+    return None
+
+
+def _has_log(store: Store, table: str, ended: Settings | None) -> bool:
+    return is_there(store, table) if ended is None else _lives_on(store, table, ended)
+
+
+def is_there(store: Store, table: str) -> bool:
+    """Whether a folder without settings holds a table that was not dropped. A LIST, and one for each log."""
+    return any(_logs(store, table).values())
 
 
 def likely_settings(store: Store, table: str) -> Settings | None:
@@ -63,13 +88,15 @@ def likely_settings(store: Store, table: str) -> Settings | None:
     return Settings(incarnation=log, number=number, mode="cas" if _is_strict(store, table, log) else "merge")
 
 
-def _logs(store: Store, table: str) -> dict[int, bool]:
+def _logs(store: Store, table: str, since: int = 1) -> dict[int, bool]:
     """The numbers of the logs that are there, but for branches, and whether each lives: it has no mark that
-    says it was dropped. A LIST, and one for each."""
+    says it was dropped. A LIST, and one for each, of those from a number on."""
     found: dict[int, bool] = {}
     for match in map(_FOLDER.fullmatch, store.folders(f"tables/{table}/")):
         number = 0 if match is None else int(match[1] or 1)
-        names = [item.name for item in store.list(log_folder(table, MAIN, number))] if number else []
+        if number < since:
+            continue
+        names = [item.name for item in store.list(log_folder(table, MAIN, number))]
         if names:
             found[number] = dropped_name(log_folder(table, MAIN, number)) not in names
     return found
@@ -81,7 +108,7 @@ def _lives_on(store: Store, table: str, ended: Settings) -> bool:
     A later one, or the same, switched to CAS mode since. (Without a mark it may also be of a drop that was
     cut off, which is a drop all the same; a switch back from CAS mode cannot be told from that.)
     """
-    for number, lives in _logs(store, table).items():
+    for number, lives in _logs(store, table, ended.incarnation).items():
         switched = number == ended.incarnation and ended.mode == "merge"
         if lives and (number > ended.incarnation or (switched and _is_strict(store, table, number))):
             return True

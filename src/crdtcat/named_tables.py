@@ -14,14 +14,13 @@ from typing import TypeVar
 from crdtcat.decisions import read_decision, status_in
 from crdtcat.ending import end_log
 from crdtcat.errors import Corrupt, InvalidArgument, InvalidName, NotFound
-from crdtcat.format.settings import MARKER, MARKER_NAME, Settings, check_marker, log_folder
-from crdtcat.incarnations import MAIN, all_settings, current_settings, drop
+from crdtcat.format.settings import MARKER, MARKER_NAME, Settings, check_marker, log_folder, settings_name
+from crdtcat.incarnations import MAIN, Found, all_settings, current_settings, drop
 from crdtcat.locks import ForkSafeLock
-from crdtcat.lost_settings import drop_likely, known_or_likely
+from crdtcat.lost_settings import drop_likely, is_there, known_or_likely, require_none
 from crdtcat.maintenance import CatalogStats, Depth, Progress, TableStats, VerifyReport
 from crdtcat.names import validate_table_name
 from crdtcat.session import Session
-from crdtcat.store import Missing
 from crdtcat.table import Table
 from crdtcat.tended_catalog import TendedCatalog
 from crdtcat.verbs.branches import end_all
@@ -48,16 +47,31 @@ class NamedTables(TendedCatalog):
         """A handle on a table; the same one each time, until it learns that its table was dropped.
 
         One GET the first time; two more if the table was dropped and created again. A branch costs two more,
-        and two for each branch that it starts from in turn. Raises `NotFound`.
+        and two for each branch that it starts from in turn. Where there is none, a LIST more, and one more
+        if it was dropped.
+
+        Raises:
+            NotFound: there is no such table, or no such branch.
+            Corrupt: its settings are damaged, or gone although its log is there; it can be dropped.
         """
         if branch != MAIN:
             return self.table(name)._on(branch)
+        found = self._find(name)
+        if found is None:
+            raise NotFound(f"no table {name!r} in {self.url}; create_table() or commit() makes one")
+        return found
+
+    def _find(self, name: str, *, closely: bool = True) -> Table | None:
+        """A handle on a table, if there is one. Not `closely`: a log whose settings were never there, as it
+        seems, is not looked for, which saves a LIST before `create_table` looks for it."""
         validate_table_name(name)
         with self._lock():
             if name not in self._tables or self._tables[name].dropped:
                 settings = self._settings(name)
-                if settings is None or settings.dropped:
-                    raise NotFound(f"no table {name!r} in {self.url}; create_table() or commit() makes one")
+                if (settings is None and closely) or (settings is not None and settings.dropped):
+                    settings = require_none(self.store, name, settings)
+                if settings is None:
+                    return None
                 self._tables[name] = self._handle(name, settings)
             return self._tables[name]
 
@@ -69,17 +83,21 @@ class NamedTables(TendedCatalog):
             return False
 
     def tables(self) -> list[str]:
-        """The names of all tables. One LIST, and one GET for each folder; two more where one was dropped.
+        """The names of all tables. One LIST, and one GET for each folder; two more where one was dropped, and
+        two LISTs where a folder has no settings.
 
-        A table whose settings are damaged is listed: it is there, and opening it says what is wrong.
+        A table whose settings are damaged, or gone while its log is there, is listed: opening it says what is
+        wrong, and `drop_table` drops it. But for one that was dropped before and made again, and lost the
+        settings of its last life alone: it looks like a dropped one here, and only `table` looks closer.
         """
         self._check_format()
         found = all_settings(self.store, self.store.folders("tables/"))
-        return [
-            name
-            for name, item in found.items()
-            if item is not None and not (isinstance(item, Settings) and item.dropped)
-        ]
+        return [name for name, item in found.items() if self._is_listed(name, item)]
+
+    def _is_listed(self, name: str, found: Found) -> bool:
+        if found is None:
+            return is_there(self.store, name)
+        return not (isinstance(found, Settings) and found.dropped)
 
     def drop_table(self, name: str) -> None:
         """Drop a table for everybody: commits still under way to it are dropped with it.
@@ -192,19 +210,29 @@ class NamedTables(TendedCatalog):
         return lost
 
     def _settings(self, name: str) -> Settings | None:
-        self._check_format()
-        return current_settings(self.store, name)
-
-    def _check_format(self, *, create: bool = False) -> None:
         if self._checked:
-            return
-        try:
-            check_marker(self.store.get(MARKER_NAME))
-        except Missing:
-            if not create:
-                return
+            return current_settings(self.store, name)
+        # Both at once: whoever opens a table for one read has one round trip less to wait for.
+        marker, *answers = self.store.get_many([(MARKER_NAME, 0, None), (settings_name(name), 0, None)])
+        self._checked = self._is_marker(marker)
+        return current_settings(self.store, name, answers)
+
+    def _check_format(self, *, create: bool = False) -> bool:
+        if self._checked:
+            return True
+        (marker,) = self.store.get_many([(MARKER_NAME, 0, None)])
+        there = self._is_marker(marker)
+        if create and not there:
             self.store.put(MARKER_NAME, MARKER)
-        self._checked = True
+        self._checked = there or create
+        return there
+
+    @staticmethod
+    def _is_marker(data: bytes | None) -> bool:
+        """Whether there is one. Raises `Corrupt`, `UnsupportedFormat`."""
+        if data is not None:
+            check_marker(data)
+        return data is not None
 
     def _handle(self, name: str, settings: Settings) -> Table:
         if settings.mode == "cas":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, Self
+from types import NoneType
+from typing import Any, Final, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -19,6 +20,8 @@ RETRIES: Final = 1000  # each lost race is another's commit: with jitter a hundr
 BASE_DELAY_SECONDS: Final = 0.01
 MAX_DELAY_SECONDS: Final = 2.0
 LEASE_SECONDS: Final = 30.0  # longer than claiming a few tables takes, even with rebases
+_IN_WORDS: Final = {bool: "True or False", int: "a whole number", float: "a number"}
+_BOUNDS: Final = {"gt": "above", "ge": "from", "le": "up to"}
 SECONDS_MAX: Final = 1e9  # thirty years stand for never, and stay exact in milliseconds
 
 
@@ -104,5 +107,20 @@ def make_options(**given: object) -> Options:
     try:
         return Options.model_validate(given)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        raise InvalidArgument(f"options: {problems}") from error
+        wrong = dict.fromkeys(str(item["loc"][0]) for item in error.errors() if item["loc"])
+        told = [f"{name}={given[name]!r:.80}: pass {_allowed(name)}" for name in wrong]
+        told += [str(item["ctx"]["error"]) for item in error.errors() if not item["loc"]]
+        raise InvalidArgument("; ".join(told)) from error
+
+
+def _allowed(name: str) -> str:
+    """What an option may be, in words, from its type and its bounds."""
+    field = Options.model_fields[name]
+    kinds = get_args(field.annotation) or (field.annotation,)
+    if get_origin(field.annotation) is Literal:
+        return " or ".join(map(repr, kinds))
+    told = [_IN_WORDS[kind] for kind in kinds if kind in _IN_WORDS]
+    told += [repr(value) for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
+    bounds = {key: getattr(item, key) for item in field.metadata for key in _BOUNDS if hasattr(item, key)}
+    told[0] += "".join(f" {_BOUNDS[key]} {bounds[key]:,.0f}" for key in _BOUNDS if key in bounds)
+    return " or ".join([*told, "None"] if NoneType in kinds else told)

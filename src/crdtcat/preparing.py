@@ -162,6 +162,7 @@ def commit_prepared(
         left = bool(made) or (bool(done) and not refused)
         if aborted is not None:
             aborted(slot.writer if left else None)
+        _look_first(done)
         if left:
             with suppress(StoreError):  # then the lease will do it
                 decide(store, slot.writer, committed=False, claims=made if refused else None)
@@ -170,8 +171,19 @@ def commit_prepared(
         raise
     if prepared is not None:
         prepared(slot.writer)
-    _decide(store, slot.writer, {folder: work.claimed for folder, work in done.items()}, young_seconds)
+    try:
+        _decide(store, slot.writer, {folder: work.claimed for folder, work in done.items()}, young_seconds)
+    except CommitContended:
+        _look_first(done)
+        raise
     return done
+
+
+def _look_first(done: Mapping[str, Committing]) -> None:
+    """Its own claims are in its way if it is tried again: not as races that it lost, so it looks first."""
+    for work in done.values():
+        if work.step is not None:
+            work.session.chain.crowded = True
 
 
 def _decided(store: Store, writer: int, claims: Mapping[str, int]) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ from crdtcat.scan.answers import answer_changed, rows_moved
 if TYPE_CHECKING:
     from crdtcat.session import Session
 
-READS_MAX: Final = 256  # questions remembered; more of them become one, about everything
+READS_MAX: Final = 256  # questions remembered; more of them become one, about all there is
 WORDS_MAX: Final = 200  # characters of a filter that an error shows
 
 
@@ -44,14 +44,18 @@ class Read(NamedTuple):
         filter: which rows; `None`: all.
         numbers: instead of a filter, the first row's number and the last's.
         name: what tells the filter from others; see `kept`.
+        of: instead of rows, what else of a head: one of `FACES`.
     """
 
     columns: tuple[str, ...] | None = None
     filter: Any = None
     numbers: tuple[int, int] | None = None
     name: bytes = b""
+    of: str = ""
 
     def __str__(self) -> str:
+        if self.of:
+            return f"the {self.of}"
         if self.numbers is not None:
             return f"rows {self.numbers[0]} to {self.numbers[1]}"
         words = "all rows" if self.filter is None else str(self.filter)
@@ -75,10 +79,19 @@ class Read(NamedTuple):
     @property
     def key(self) -> tuple[Any, ...]:
         """Of a question that is kept: equal for equal questions only."""
-        return self.columns, self.numbers, self.name
+        return self.columns, self.numbers, self.name, self.of
 
 
 EVERYTHING: Final = Read()
+"""All rows."""
+HISTORY: Final = Read(of="history")
+"""Whatever was committed: any commit changes it."""
+FACES: Final[Mapping[str, Callable[[Head], Any]]] = {
+    "history": lambda head: head.log.ids[head.folded.standing].tobytes(),
+    "conflicts": lambda head: head.conflicts,
+    "schema": lambda head: head.schema,
+    "properties": lambda head: head.properties,
+}
 Note = tuple[Read, Parent]
 """A question, and the newest claim of the state that it was asked of."""
 
@@ -90,10 +103,10 @@ class Notes(threading.local):
         self._reads: dict[tuple[Any, ...], Note] = {}
 
     def add(self, read: Read, seen: Parent) -> None:
-        """Remember one. Asked twice of the same state it is one; too many are one about everything."""
+        """Remember one. Asked twice of the same state it is one; too many are one about all there is."""
         if len(self._reads) >= READS_MAX:
             oldest = min((parent for _, parent in self._reads.values()), key=lambda parent: parent.number)
-            self._reads = {(): (EVERYTHING, oldest)}
+            self._reads = {(): (HISTORY, oldest)}
         read = read.kept()
         self._reads[read.key, seen.number] = read, seen
 
@@ -140,6 +153,8 @@ class Asked:
         return (Overlap(Kind.READ_WRITE, log.id_at(index), int(log.number[index]), keys=tuple(words)),)
 
     def _changed(self, before: Head, after: Head, read: Read) -> bool:
+        if read.of:
+            return bool(FACES[read.of](before) != FACES[read.of](after))
         if read.numbers is not None:
             return rows_moved(before, after, *read.numbers)
         return answer_changed(

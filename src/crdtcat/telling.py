@@ -8,7 +8,7 @@ because the store fails or a table was dropped, is left out, and the error says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 SHOWN_MAX: Final = 10  # conflicts of one table that a message has; the error has them all
 
 
-_Found = tuple["Session", LogChange, "Head | None", Overlap]
+Found = tuple["Session", LogChange, "Head | None", Overlap]
+"""A conflict, who reads the rows of it, the change, and what that was made from."""
+Intro = Callable[[Sequence[str]], str]
+"""What a message begins with, for the tables that it is about."""
 
 
 class Stand(NamedTuple):
@@ -50,7 +53,7 @@ def conflict(
 ) -> CommitConflict:
     """The error for what was found in one table. No request."""
     error = CommitConflict("", change=change)
-    _take(error, [(session, change, seen, item) for item in named(session, found)])
+    take(error, [(session, change, seen, item) for item in named(session, found)])
     return error
 
 
@@ -69,18 +72,28 @@ def tell_rest(error: CommitConflict, session: Session, seen: Head | None) -> Non
 def tell_all(error: CommitConflict, stands: Iterable[Stand]) -> None:
     """Add to an error what else is in the way of its change, or of its changes. A refresh of each table."""
     told = {(item.table, item.theirs, item.kind) for item in error.conflicts}
-    more: list[_Found] = []
+    tell_more(
+        error,
+        (
+            (stand.session, stand.change, stand.seen, item)
+            for stand in stands
+            for item in _rest(stand)
+            if (item.table, item.theirs, item.kind) not in told
+        ),
+    )
+
+
+def tell_more(error: CommitConflict, found: Iterable[Found], intro: Intro | None = None) -> None:
+    """Add to an error what is found, as far as it can be, and whether that is all."""
+    more: dict[object, Found] = {}
     error.complete = False
     with suppress(CrdtcatError, ModeSwitched, _TooMany):  # the first conflict is what went wrong
-        for stand in stands:
-            for item in _rest(stand):
-                if (item.table, item.theirs, item.kind) in told:
-                    continue
-                if len(told) + len(more) >= CONFLICTS_MAX:
-                    raise _TooMany
-                more.append((stand.session, stand.change, stand.seen, item))
+        for each in found:
+            if len(error.conflicts) + len(more) >= CONFLICTS_MAX:
+                raise _TooMany
+            more.setdefault(each[-1].what, each)
         error.complete = True
-    _take(error, more)
+    take(error, list(more.values()), intro)
 
 
 class _TooMany(Exception):
@@ -92,10 +105,10 @@ def _rest(stand: Stand) -> Iterator[Overlap]:
     log = stand.session.state.log
     for index in np.flatnonzero(claimed_above(log, stand.above)).tolist():
         found = named(stand.session, stand.change.judged_in(log, index).conflicts)
-        yield from (item for item in found if _is_open(stand.change, item))
+        yield from (item for item in found if is_open(stand.change, item))
 
 
-def _is_open(change: LogChange, overlap: Overlap) -> bool:
+def is_open(change: LogChange, overlap: Overlap) -> bool:
     """Whether no word settles it: what a function would say is not known before it is asked."""
     answer = change.policy.answer(overlap)
     if not isinstance(answer, Answer) or answer is Answer.FAIL:
@@ -103,25 +116,29 @@ def _is_open(change: LogChange, overlap: Overlap) -> bool:
     return not change.patchable and not stands_as_it_is(overlap.kind, answer)
 
 
-def _take(error: CommitConflict, found: Sequence[_Found]) -> None:
-    """Add conflicts to an error, grouped by table, and say so in its message."""
+def take(error: CommitConflict, found: Sequence[Found], intro: Intro | None = None) -> None:
+    """Add conflicts to an error, grouped by table, each once, and say so in its message."""
     sides = [*error.sides, *(Sides(item, session, change, seen) for session, change, seen, item in found)]
     overlaps = [*error.conflicts, *(item for *_, item in found)]
-    order = sorted(range(len(overlaps)), key=lambda at: (overlaps[at].table, overlaps[at].theirs))
+    first = {overlap.what: at for at, overlap in reversed(list(enumerate(overlaps)))}
+    order = sorted(first.values(), key=lambda at: (overlaps[at].table, overlaps[at].theirs, at))
     error.conflicts = tuple(overlaps[at] for at in order)
     error.sides = tuple(sides[at] for at in order)
-    error.message = _message(error.by_table)
+    error.message = _message(error.by_table, intro or _commits)
     error.args = (error.message,)
 
 
-def _message(by_table: Mapping[str, Sequence[Overlap]]) -> str:
-    names = ", ".join(map(repr, by_table))
-    what = f"table {names}: another commit" if len(by_table) == 1 else f"tables {names}: other commits"
-    advice = (
-        "Read again and repeat, or say what shall win: error.retry(on_conflict=...), or "
-        "Catalog(url, on_conflict=...)."
+def _commits(tables: Sequence[str]) -> str:
+    names = ", ".join(map(repr, tables))
+    what = f"table {names}: another commit" if len(tables) == 1 else f"tables {names}: other commits"
+    return (
+        f"{what} touched the same; nothing was committed. Read again and repeat, or say what shall win: "
+        "error.retry(on_conflict=...), or Catalog(url, on_conflict=...)."
     )
-    lines = [f"{what} touched the same; nothing was committed. {advice}"]
+
+
+def _message(by_table: Mapping[str, Sequence[Overlap]], intro: Intro) -> str:
+    lines = [intro(list(by_table))]
     for table, found in by_table.items():
         if len(by_table) > 1:
             lines.append(f"table {table!r}:")

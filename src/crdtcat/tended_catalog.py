@@ -6,9 +6,11 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from crdtcat.arguments import require_flag
 from crdtcat.clock import HybridClock
 from crdtcat.errors import NotFound
 from crdtcat.format.settings import dropped_name
@@ -46,8 +48,8 @@ class TendedCatalog(ABC):
         """Open a catalog."""
 
     @abstractmethod
-    def _check_format(self, *, create: bool = False) -> None:
-        """Look at the format of what is there, once."""
+    def _check_format(self, *, create: bool = False) -> bool:
+        """Look at the format of what is there, once; whether a catalog was there."""
 
     @abstractmethod
     def _again(self, work: Callable[[], _T]) -> _T:
@@ -248,6 +250,7 @@ class TendedCatalog(ABC):
         other: str | os.PathLike[str] | Self,
         tables: Sequence[str] | None = None,
         *,
+        create: bool = True,
         storage_options: Mapping[str, Any] | None = None,
         progress: bool | Callable[[Progress], object] | None = None,
     ) -> SyncResult:
@@ -264,17 +267,22 @@ class TendedCatalog(ABC):
         Args:
             other: the other catalog, or its URL.
             tables: names; all by default.
+            create: whether a catalog is made where there is none; the result says so then. False where the
+                other one must be there, so that no mistyped URL becomes a replica.
             storage_options: for the other catalog's file system.
             progress: `True` prints to standard error; a function is called with `Progress` values.
 
         Raises:
+            NotFound: there is no catalog, and `create` is false; nothing was written.
             Corrupt, StoreUnavailable, AccessDenied: as reading and writing do; what was carried stays.
         """
+        require_flag("create", create)
         if not isinstance(other, TendedCatalog):
             other = type(self)(other, storage_options, **self.options.model_dump())
-        self._check_format(create=True)
-        other._check_format(create=True)
-        return sync(
+        missing = [side for side in (self, other) if not side._check_format(create=create)]
+        if missing and not create:
+            raise NotFound(f"there is no catalog in {missing[-1].store.url}; create=True would make one")
+        done = sync(
             self.store,
             other.store,
             tables=tables,
@@ -282,3 +290,4 @@ class TendedCatalog(ABC):
             clock=self._clock,
             tell=teller(progress),
         )
+        return replace(done, created=tuple(side.store.url for side in missing))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crdtcat.errors import NotFound
+from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.table import Table
 from crdtcat.testing.invariants import head_value
 from tests.branches.test_branches import numbers, started
@@ -203,3 +203,19 @@ def test_a_compaction_of_the_source_that_the_target_cannot_place_stays_behind() 
     assert another(catalog).table("t").verify("content").ok
     main.merge("one")
     assert another(catalog).table("t").read(["n"])["n"].to_pylist() == [0, 1, 2, 3]
+
+
+def test_a_handle_instead_of_a_name_is_told_which_name_to_pass() -> None:
+    catalog, main = started(1)
+    branch = main.branch("b")
+    before = objects(catalog)
+    for call in (main.merge, main.delete_branch, lambda given: catalog.table("t", given)):
+        with pytest.raises(InvalidArgument, match=r"Table\('t', branch 'b' .* pass 'b', its name"):
+            call(branch)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="pass 'b', its name"):
+        main.merge(main.branches()["b"])  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="pass 'main', its name"):
+        branch.merge(main)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="3 is no name of a branch: pass a text"):
+        main.merge(3)  # type: ignore[arg-type]
+    assert objects(catalog) == before

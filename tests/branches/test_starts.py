@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog
@@ -145,6 +145,9 @@ STEPS = (
 
 @settings(max_examples=bounded(100, 10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(STEPS), max_size=12))
+@example(
+    ["update", "old branch", "compact", "branch of"]
+)  # the source's upkeep had seen more than the branch has
 def test_every_branch_begins_with_what_it_was_made_from(steps: list[str]) -> None:
     catalog = lake(**QUICK)
     main = catalog.create_table("t")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog, Table, key_reading
-from crdtcat.conflicts.keys import KEYS_NAMED_MAX
-from crdtcat.errors import CommitConflict, StoreUnavailable
+from crdtcat.conflicts.keys import KEYS_NAMED_MAX, KeyPart
+from crdtcat.errors import CommitConflict, Corrupt, StoreUnavailable
 from tests.cas.scenes import lake, meanwhile
 from tests.cost.places import asked
 
@@ -119,20 +121,78 @@ def test_above_the_limit_ranges_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     error = error_of(lambda: mine.upsert(rows(12, 14)))
     assert error.conflicts[0].keys == ("a range",)
     assert error.sides[0].theirs is None
+    assert not error.exact
+    assert "not exact, there may be none (5 keys to be compared, at most 4 are" in str(error)
+    assert not pickle.loads(pickle.dumps(error)).exact
 
 
-def test_a_segment_that_is_not_there_leaves_its_range() -> None:
+def lost(table: Table, keep: int = 0) -> list[str]:
+    """Delete all segments but the first few that are there; their names."""
+    store = table._session.store
+    items = [item for folder in store.folders("data/") for item in store.list(f"data/{folder}/")]
+    names = [item.name for item in sorted(items, key=lambda item: item.modified_ms)][keep:]
+    store.delete(names)
+    return names
+
+
+def test_a_segment_that_is_not_there_leaves_its_range_and_is_named() -> None:
     mine, theirs = two(inline_bytes=0)
-    store = theirs._session.store
+    gone: list[str] = []
 
     def lose() -> None:
         theirs.upsert(rows(1, 3))
-        names = [item.name for folder in store.folders("data/") for item in store.list(f"data/{folder}/")]
-        assert names
-        store.delete(names)
+        gone.extend(lost(theirs))
 
     meanwhile(mine, lose)
-    assert error_of(lambda: mine.upsert(rows(0, 2))).conflicts[0].keys == ("a range",)
+    error = error_of(lambda: mine.upsert(rows(0, 2)))
+    assert [item.keys for item in error.conflicts] == [("2",)], "what of mine may be in its range"
+    assert (len(gone), error.complete, error.exact) == (1, True, False)
+    assert gone[0] in error.conflicts[0].doubt
+    assert gone[0] in str(error)
+    error.retry("ours")
+    theirs.head()
+    meanwhile(mine, lambda: theirs.upsert(rows(1, 3)))
+    error = error_of(lambda: mine.upsert(rows(1, 2)))
+    assert (error.exact, error.conflicts[0].doubt) == (True, "")
+
+
+def test_segments_that_are_there_are_compared_exactly_beside_one_that_is_not() -> None:
+    mine, theirs = two(inline_bytes=0)
+    tx = Catalog(theirs._session.store, upkeep=False, inline_bytes=0).transaction(["t"])
+    tx.upsert("t", rows(1, 3))
+    tx.upsert("t", rows(11, 13))
+
+    def lose() -> None:
+        tx.commit()
+        assert len(lost(theirs, keep=1)) == 1
+
+    meanwhile(mine, lose)
+    (found,) = error_of(lambda: mine.upsert(rows(0, 2, 12))).conflicts
+    assert (found.keys, found.exact) == (("12",), False)
+
+
+def test_a_segment_of_mine_that_is_not_there_is_an_error_and_nothing_is_committed() -> None:
+    mine, theirs = two(inline_bytes=0)
+    tx = Catalog(mine._session.store, upkeep=False, inline_bytes=0, on_conflict="ours").transaction(["t"])
+    tx.upsert("t", rows(0, 2))
+    (name,) = lost(mine)
+    theirs.upsert(rows(1, 3))
+    with pytest.raises(Corrupt) as caught:
+        tx.commit()
+    assert caught.value.name == name
+    assert (tx.status, mine.read()["n"].to_pylist()) == ("aborted", [1, 3])
+
+
+def test_keys_of_expired_commits_are_ranges_without_ends() -> None:
+    here, there = (
+        KeyPart(gone=False, columns=frozenset(), low=None, high=None, exact=exact)
+        for exact in (None, (pa.array([1]),))
+    )
+    assert here.common(there) == ((1,),)
+    assert here.doubt(there) == "only ranges of keys are known"
+    other = replace(there, exact=(pa.array(["1"]),))
+    assert (there.common(other), there.doubt(other)) == (None, "the keys are of different types")
+    assert there.doubt(there) == ""
 
 
 def test_a_store_that_gives_no_answer_is_no_conflict(monkeypatch: pytest.MonkeyPatch) -> None:

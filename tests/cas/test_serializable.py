@@ -191,38 +191,6 @@ def test_more_reads_than_are_remembered_are_one_about_everything() -> None:
     assert kinds(lambda: mine.append([{"n": 100, "x": 0}])) == {Kind.READ_WRITE}
 
 
-@pytest.mark.parametrize(
-    ("look", "caught"),
-    [
-        (lambda catalog: catalog.sql("select count(*) from t where x = 1"), True),
-        (lambda catalog: catalog.sql("select 1 from T as a join t as b using (n)").fetchall(), True),
-        (lambda catalog: catalog.sql("select * from t", at=catalog.table("t").history()[0].id), False),
-        (lambda catalog: catalog.sql("select 1"), False),
-        (lambda catalog: catalog.sql("show tables"), False),
-        (lambda catalog: catalog.table("t").proof(0), True),
-        (lambda catalog: catalog.table("t").proof(0, at=catalog.table("t").history()[0].id), False),
-        (lambda catalog: catalog.read("t", filter="x = 1"), True),
-    ],
-)
-def test_queries_and_proofs_are_reads_of_everything(look: Any, caught: bool) -> None:
-    t, url = lake()
-    catalog = Catalog(url, upkeep=False, isolation="serializable")
-    look(catalog)
-    t.append([{"n": 9, "x": 1}])
-    found = kinds(lambda: catalog.commit("t", [{"n": 10, "x": 0}]))
-    assert found == ({Kind.READ_WRITE} if caught else None)
-    assert kinds(lambda: catalog.commit("t", [{"n": 11, "x": 0}])) is None  # told once
-
-
-def test_a_proof_in_a_transaction_is_a_read() -> None:
-    t, url = lake()
-    tx = Catalog(url, upkeep=False).transaction(isolation="serializable")
-    tx.table("t").proof(0)
-    tx.append("t", [{"n": 10, "x": 0}])
-    t.append([{"n": 9, "x": 1}])
-    assert kinds(tx.commit) == {Kind.READ_WRITE}
-
-
 LONG = list(range(4000))
 OTHER = [*LONG[:2000], 5000, *LONG[2001:]]  # the same but in the middle, which no text shows
 FORMS: dict[str, Any] = {

@@ -54,7 +54,7 @@ def test_every_commit_that_came_between_is_told_with_its_rows() -> None:
     assert [sides.overlap for sides in error.sides] == list(error.conflicts)
     assert str(error).count("\n") == 3
     done = error.retry({"update-update": "ours", "update-delete": "theirs"})
-    assert (done.number, done.rebases) == (6, 2)
+    assert (done.number, done.rebases) == (6, 1)
 
 
 def test_the_error_is_pickled_and_prints_what_it_holds() -> None:
@@ -207,3 +207,22 @@ def test_it_costs_a_refresh() -> None:
     requests = asked(Catalog(mine._session.store, upkeep=False), refused)
     # The head of the update is a list; then a try and a look; then a list, and what came after that one.
     assert requests == {"list": 2, "put": 1, "get": 4}
+
+
+def test_what_several_versions_of_mine_meet_is_told_once() -> None:
+    url = f"memory://told-{secrets.token_hex(6)}"
+    catalog, other = Catalog(url, upkeep=False), Catalog(url, upkeep=False)
+    catalog.create_table("a", SCHEMA, mode="cas").append([{"n": n, "x": 0} for n in range(3)])
+    tx = catalog.transaction(["a"])
+    tx.update("a", "n = 2", {"x": 1})
+    tx.update("a", "n <= 1", {"x": 1})
+    tx.update("a", "n <= 1", {"x": 3})
+    tx.update("a", "n = 1", {"x": 4})
+    other.table("a").update("n <= 1", {"x": 2})
+    other.table("a").update("n = 1", {"x": 5})
+    error = error_of(tx.commit)
+    # The first two of mine meet the first of theirs in both rows, the third in one of them.
+    assert [(item.number, item.rows.total) for item in error.conflicts] == [(2, 2), (2, 1), (3, 1)]
+    assert [sides.overlap for sides in error.sides] == list(error.conflicts)
+    error.retry("ours")
+    assert catalog.read("a")["x"].to_pylist() == [3, 4, 1]

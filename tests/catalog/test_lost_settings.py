@@ -10,7 +10,7 @@ import pytest
 
 from crdtcat import Catalog
 from crdtcat.errors import Corrupt, NotFound, UnsupportedFormat
-from tests.catalog.lakes import another, lake
+from tests.catalog.lakes import another, lake, objects
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 SETTINGS = "tables/t/settings.json"
@@ -84,6 +84,20 @@ def test_it_is_dropped_and_made_again(life: str, harm: str) -> None:
     if harm == "flipped":
         with pytest.raises(Corrupt, match="settings"):
             fresh.create_table("t", SCHEMA)
+    elif life not in ("dropped", "statement"):  # a later file says what it is, or that it is over
+        for call in (
+            fresh.table,
+            fresh.read,
+            lambda name: name in fresh,
+            lambda name: fresh.commit(name, [{"id": 1}]),
+        ):
+            with pytest.raises(Corrupt, match=f"{name}: missing, .* drop_table\\('t'\\)"):
+                call("t")
+        before = objects(catalog)
+        with pytest.raises(Corrupt, match=r"drop_table\('t'\)"):
+            fresh.create_table("t", SCHEMA)
+        assert objects(catalog) == before, "nobody is told that it was dropped"
+        assert ("t" in fresh.tables()) == (life in ("once", "cas", "keyed"))
     fresh.drop_table("t")
     with pytest.raises(NotFound):
         fresh.table("t")
@@ -131,6 +145,33 @@ def test_what_was_never_there_is_not_found() -> None:
         another(catalog).verify("t")
 
 
+def test_a_folder_without_a_log_is_no_table() -> None:
+    catalog = lake()
+    catalog.commit("other", [{"id": 7}])
+    catalog.store.put("tables/t/notes.txt", b"x")
+    assert another(catalog).tables() == ["other"]
+    with pytest.raises(NotFound):
+        another(catalog).table("t")
+    assert "t" not in another(catalog)
+
+
+def test_a_table_that_is_made_while_one_looks_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = lake()
+    catalog.commit("other", [{"id": 7}])
+    for _ in range(2):  # the first life of a name, and a later one
+        fresh = another(catalog)
+        look = fresh._settings
+
+        def slowly(name: str, look: Callable[[str], Any] = look) -> Any:
+            found = look(name)
+            once(another(catalog))
+            return found
+
+        monkeypatch.setattr(fresh, "_settings", slowly)
+        assert fresh.table("t").scan().count() == 1
+        catalog.drop_table("t")
+
+
 def test_settings_of_a_later_release_are_no_damage() -> None:
     catalog, name = made("once")
     text = catalog.store.get(name).replace(b'"format":1', b'"format":2')
@@ -139,3 +180,17 @@ def test_settings_of_a_later_release_are_no_damage() -> None:
         with pytest.raises(UnsupportedFormat):
             call("t")
     assert catalog.store.get(name) == text
+
+
+def test_sync_does_not_leave_it_out() -> None:
+    """A replica that lacks a table is no replica: the damage is told, on whichever side it is."""
+    catalog, replica = lake(), lake()
+    gone(catalog, once(catalog))
+    catalog.commit("u", [{"id": 1}])
+    for here, there in ((catalog, replica), (replica, catalog)):
+        with pytest.raises(Corrupt, match=r"drop_table\('t'\)"):
+            here.sync(there.url)
+    assert another(replica).tables() == []
+    catalog.drop_table("t")
+    catalog.sync(replica.url)
+    assert another(replica).tables() == ["u"]

@@ -347,6 +347,24 @@ def test_an_interrupt_is_one(rows: str, after: float) -> None:
     assert (asking.returncode, wrong.splitlines()[-1]) == (-signal.SIGINT, "KeyboardInterrupt")
 
 
+@pytest.mark.parametrize("library", ["duckdb", "polars", "pandas"])
+def test_a_library_that_is_missing_is_named_and_an_interrupt_of_its_import_is_one(
+    catalog: Catalog, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = catalog.table("sales").scan()
+    ask = {"duckdb": scan.to_duckdb, "polars": scan.to_polars, "pandas": scan.to_pandas}[library]
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InvalidArgument, match=rf"needs {library}: pip install 'crdtcat\["):
+        ask()
+
+    def interrupted(_: str) -> None:
+        raise ImportError("Encountered an error while initializing the extension") from KeyboardInterrupt()
+
+    monkeypatch.setattr("crdtcat.scan.frames.importlib.import_module", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ask()
+
+
 def test_damage_is_told_by_name(catalog: Catalog) -> None:
     sizes = objects(catalog)
     name = max((name for name in sizes if name.startswith("data/")), key=sizes.__getitem__)

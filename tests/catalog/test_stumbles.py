@@ -6,7 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,56 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.errors import CommitUnknown, Corrupt, InvalidArgument, NotFound, SchemaMismatch, StoreError
+from crdtcat.errors import (
+    CommitUnknown,
+    Corrupt,
+    InvalidArgument,
+    NotFound,
+    RequestRefused,
+    SchemaMismatch,
+    StoreError,
+)
+from crdtcat.options import Options
 from crdtcat.store.local import LocalStore
 from crdtcat.testing.faulty import FaultyStore
 from crdtcat.writing.part import Part, Staging
 
 
-def test_a_file_where_the_catalog_should_be(tmp_path: Path) -> None:
+@pytest.mark.parametrize("below", ["file", "file/sub", "file/sub/lake"])
+def test_a_file_where_the_catalog_should_be(tmp_path: Path, below: str) -> None:
+    """It is named, whoever comes first: writers, or readers who would see an empty catalog."""
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match="a file stands where a folder is needed"):
-        Catalog(tmp_path / "file").commit("t", [{"a": 1}])
+    told = re.escape(f"{str(tmp_path / 'file')!r} is no folder, and {tmp_path / below} needs one there")
+    calls: list[Callable[[Catalog], object]] = [
+        lambda catalog: catalog.commit("t", [{"a": 1}]),
+        lambda catalog: catalog.create_table("t"),
+        lambda catalog: catalog.tables(),
+        lambda catalog: catalog.read("t"),
+        lambda catalog: catalog.sync(tmp_path / "other"),
+    ]
+    for call in calls:
+        with pytest.raises(RequestRefused, match=told):
+            call(Catalog(tmp_path / below))
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_a_file_where_a_table_should_be(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    catalog.commit("t", [{"a": 1}])
+    (tmp_path / "tables/u").write_text("x")
+    with pytest.raises(RequestRefused, match="tables/u' is no folder"):
+        catalog.commit("u", [{"a": 1}])
+    assert catalog.tables() == ["t"]
+
+
+def test_a_folder_where_settings_should_be_is_of_one_table(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    catalog.commit("t", [{"a": 1}])
+    (tmp_path / "tables/u/settings.json").mkdir(parents=True)
+    assert Catalog(tmp_path).tables() == ["t"]
+    assert Catalog(tmp_path).read("t").num_rows == 1
+    with pytest.raises(NotFound):
+        Catalog(tmp_path).table("u")
 
 
 @pytest.mark.parametrize("url", [None, 5, b"x", ["x"]])
@@ -42,15 +82,29 @@ def test_storage_options_that_are_no_map(tmp_path: Path) -> None:
     ("options", "told"),
     [
         ({"up_keep": True}, "there is no option 'up_keep'; there are upkeep"),
-        ({"upkeep": "off"}, "upkeep"),
-        ({"bundle_every": "32"}, "bundle_every"),
-        ({"verify": "no"}, "verify"),
-        ({"grace_seconds": -1}, "grace_seconds"),
+        ({"upkeep": "off"}, "upkeep='off': pass True or False or 'synchronous'"),
+        ({"bundle_every": "32"}, "bundle_every='32': pass a whole number from 2 up to 10,000"),
+        ({"verify": "no"}, "verify='no': pass True or False"),
+        ({"grace_seconds": -1}, "grace_seconds=-1: pass a number from 0 up to 1,000,000,000"),
+        ({"max_clock_skew_seconds": 0}, "pass a number above 0 up to"),
+        ({"segment_bytes": 1}, "segment_bytes=1: pass a whole number from 1,048,576"),
+        ({"chunk_rows": 0}, "chunk_rows=0: pass a whole number from 1 up to 131,072 or None"),
+        ({"isolation": "strict"}, "isolation='strict': pass 'snapshot' or 'serializable'"),
+        ({"verify": 3, "retries": 1.5}, "verify=3: pass True or False; retries=1.5: pass a whole number"),
+        ({"chunk_rows_max": 1}, "chunk_rows_max=1 must not fall; give all three"),
     ],
 )
 def test_options_are_not_guessed(tmp_path: Path, options: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidArgument, match=told):
+    with pytest.raises(InvalidArgument) as caught:
         Catalog(tmp_path, **options)
+    assert told in str(caught.value)
+    assert "Input should" not in str(caught.value), "which is the wording of a library below"
+
+
+def test_every_option_says_what_it_may_be(tmp_path: Path) -> None:
+    for name in set(Options.model_fields) - {"on_conflict"}:
+        with pytest.raises(InvalidArgument, match=rf"\] {name}=\[\]: pass "):
+            Catalog(tmp_path, None, **{name: []})
 
 
 def test_at_takes_what_commits_return_and_dates(tmp_path: Path) -> None:

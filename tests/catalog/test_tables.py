@@ -64,6 +64,35 @@ def test_create_twice() -> None:
         another(catalog).create_table("events", SCHEMA, partition_by=["id"], exist_ok=True)
 
 
+def test_settings_that_differ_are_told() -> None:
+    catalog = lake()
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us")), ("s", pa.string())])
+    catalog.create_table("t", schema, key=["id"], partition_by=["bucket(4, id)"])
+    told = [
+        "mode: 'merge' in the table, 'cas' in this call",
+        "key: ['id'] in the table, [] in this call",
+        "partition_by: ['bucket(4, id)'] in the table, [] in this call",
+        "time_column: None in the table, 'at' in this call",
+        "column 'id': int64 not null in the table, int64 in this call",
+        "column 's': string in the table, none in this call",
+        "column 'x': none in the table, double in this call",
+    ]
+    other = pa.schema([schema.field("id"), schema.field("at"), ("x", pa.float64())])
+    with refused(catalog, AlreadyExists, *told):
+        catalog.create_table("t", other, mode="cas", time_column="at", exist_ok=True)
+    with refused(
+        catalog, AlreadyExists, "other settings: order of columns: id, at, s in the table, id, s, at in"
+    ):
+        moved = pa.schema([schema.field(name) for name in ("id", "s", "at")])
+        catalog.create_table("t", moved, key=["id"], partition_by=["bucket(4, id)"], exist_ok=True)
+    catalog.commit("u", [{"id": 1}])
+    with refused(catalog, AlreadyExists, "other settings: columns: declared in this call only"):
+        catalog.create_table("u", schema, exist_ok=True)
+    wide = pa.schema([(f"c{number}", pa.int8()) for number in range(50)])
+    with refused(catalog, AlreadyExists, "and 48 columns more"):
+        catalog.create_table("t", wide, exist_ok=True)
+
+
 @pytest.mark.parametrize(
     "name",
     ["", ".", "..", "a/b", "a..b", "-a", "ä", "a b", "refs", "settings.json", "x" * 129, None, 5, "a\n"],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
 from crdtcat import Catalog
 from crdtcat.protocol.names import is_version
+from crdtcat.store.values import Answers, Range
 from tests.cost.places import SCHEMA, Place, asked, few, measured
 
 
@@ -137,3 +139,25 @@ def _uncovered(catalog: Catalog, files: list[str]) -> int:
         if name.endswith(".b"):
             covered.update(state.covered((name, catalog.store.get(name)), versions))
     return len(versions) - len(covered)
+
+
+def test_a_table_is_opened_with_two_gets_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog's marker and the table's settings, in one round trip; the next table is one GET."""
+    made = place.open()
+    for name in ("t", "u"):
+        made.create_table(name, SCHEMA)
+    catalog = place.open()
+    rounds: list[int] = []
+    get_many = catalog.store.get_many
+
+    def counted(ranges: Sequence[Range]) -> Answers:
+        rounds.append(len(ranges))
+        return get_many(ranges)
+
+    monkeypatch.setattr(catalog.store, "get_many", counted)
+    assert asked(catalog, lambda: catalog.table("t")) == {"get": 2}
+    assert rounds == [2]
+    assert asked(catalog, lambda: catalog.table("u")) == {"get": 1}
+    assert asked(place.open(), lambda: None) == {}
+    other = place.open()
+    assert asked(other, lambda: "nothing" in other) == {"get": 2, "list": 1}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat.clock import ROOT, VectorClock, VersionId
+from crdtcat.errors import Corrupt
+from crdtcat.format import frame
 from crdtcat.format.frame import seal, unseal
 from crdtcat.format.ops import ColumnId, Definition, DefinitionId, Ops, decode_ops
 from crdtcat.format.row_ids import KeyedTag
@@ -55,6 +59,22 @@ def test_packing_does_not_depend_on_the_order_of_maps(value: Any, seed: int) -> 
 def test_frames_round_trip(body: bytes) -> None:
     assert unseal(b"V", seal(b"V", body), "name") == body
     assert unseal(b"B", seal(b"B", body), "name") == body
+
+
+def test_large_files_are_checked_on_several_cores_also_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As small ones are, and without threads that a child of this process would lack."""
+    monkeypatch.setattr(frame, "LARGE_BYTES", 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    data = seal(b"B", bytes(range(256)) * 2**14)
+    assert unseal(b"B", data, "name") == data[frame.HEADER_BYTES : -frame.TRAILER_BYTES]
+    damaged = bytearray(data)
+    damaged[len(data) // 2] ^= 1
+    with pytest.raises(Corrupt, match="damaged"):
+        unseal(b"B", bytes(damaged), "name")
+    child = os.fork()
+    if not child:
+        os._exit(int(len(unseal(b"B", data, "name")) != 2**22))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @given(st.dictionaries(st.text("abcmnokxz", min_size=1, max_size=2), values, max_size=5), ids, st.integers())

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from crdtcat import Catalog, Table
-from tests.catalog.lakes import lake, objects
+from tests.catalog.lakes import another, lake, objects
+from tests.cost.places import asked
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -93,6 +95,12 @@ def test_a_catalog() -> None:
     assert [each.table for each in found.tables] == ["empty", "t"]
     assert (found.rows, found.stored_bytes, found.logical_bytes) == (100, size(catalog), 800)
     assert str(found).splitlines()[-1] == f"2 tables: 100 rows, {size(catalog):,} bytes stored"
+    keyed = catalog.create_table("u", SCHEMA, key=["n"])
+    for _ in range(2):
+        keyed.upsert([{"n": 1}])
+    *_, last, total = str(catalog.stats()).splitlines()
+    assert last.split()[:5] == ["u", "up", "to", "2", "rows"]
+    assert total.startswith("3 tables: up to 102 rows, ")
 
 
 def test_a_keyed_table_says_that_rows_may_share_a_key() -> None:
@@ -102,3 +110,59 @@ def test_a_keyed_table_says_that_rows_may_share_a_key() -> None:
     assert str(table.stats()).startswith("t: up to 2 rows in 2 chunks")
     assert "up to 2 rows" in repr(table.head())
     assert table.scan().count() == 1
+
+
+@pytest.mark.parametrize("grace", [0, 3600])
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+def test_right_after_upkeep_there_is_none_to_advise(grace: float, mode: str) -> None:
+    """What a bundle has stays for a grace period, about which nothing can be done."""
+    catalog = lake(inline_bytes=0, chunk_rows=100, grace_seconds=grace)
+    table = catalog.create_table("t", SCHEMA, mode=mode)
+    for start in range(6):
+        table.append(numbers(1000 + start, 10))
+    table.compact()
+    waiting = table.stats()
+    assert waiting.waiting_files == waiting.loose_files == 7
+    assert f"checkpoint() and collect(): {waiting.waiting_files} files" in waiting.gains[0]
+    table.checkpoint()
+    bundled = table.stats()
+    assert (bundled.log_files, bundled.loose_files, bundled.waiting_files) == (8, 7, 0)
+    assert bundled.collectable_files == (0 if grace else 7)
+    assert any("collect(): 7 files go" in gain for gain in bundled.gains) == (not grace)
+    result = table.collect()
+    assert result.versions + result.bundles == bundled.collectable_files
+    after = another(catalog, grace_seconds=grace).table("t").stats()
+    assert not any("collect" in gain or "compact" in gain for gain in after.gains)
+    assert asked(catalog, table.stats).get("get", 0) == (0 if after.log_files == 1 else 1)
+    table.append(numbers(0, 1))
+    table.append(numbers(1, 1))
+    assert table.stats().waiting_files == 2
+
+
+def test_bundles_that_another_stands_for_are_collectable() -> None:
+    _, table = stored()
+    for start in range(4):
+        table.append(numbers(start, 1))
+        table.checkpoint()
+    found = table.stats()
+    result = table.collect()
+    assert result.bundles
+    assert found.collectable_files == result.versions + result.bundles
+    assert table.stats().gains == [gain for gain in table.stats().gains if "collect" not in gain]
+
+
+def test_a_keyed_table_is_compacted_in_one_call() -> None:
+    """What overlapped is small once it is merged, and lies beside what did not."""
+    catalog = lake(inline_bytes=0)
+    table = catalog.create_table("t", pa.schema([("n", pa.int64()), ("s", pa.string())]), key=["n"])
+    for start in range(0, 100, 10):
+        table.append([{"n": start + each, "s": "x"} for each in range(10)])
+    table.upsert([{"n": 1, "s": "new"}])
+    table.delete(keys=[{"n": 2}])
+    before = table.read()
+    assert table.stats().compactable == 11
+    table.compact()
+    found = table.stats()
+    assert (found.chunks, found.compactable) == (1, 0)
+    assert table.compact().versions == 0
+    assert table.read().equals(before)

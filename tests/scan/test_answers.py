@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
 from crdtcat.head import Head
-from crdtcat.reading import Asked, Read
+from crdtcat.reading import FACES, Asked, Read
 from crdtcat.scan.answers import answer_changed
 from crdtcat.store.memory import MemoryStore
 from tests.bounds import bounded
@@ -85,6 +85,9 @@ def apply(t: Table, change: Any, fresh: int) -> None:
 
 def shown(t: Table, at: Any, read: Read) -> Any:
     """The answer, by asking. Rows are told apart by `n`, which nothing changes."""
+    if read.of:
+        head = t.head(at)
+        return [version.id for version in head.history] if read.of == "history" else getattr(head, read.of)
     if read.numbers is not None:
         rows = t.read(["n"], at=at)["n"].to_pylist()
         return rows[slice(*read.numbers)] if len(rows) >= read.numbers[1] else None
@@ -99,7 +102,8 @@ def shown(t: Table, at: Any, read: Read) -> Any:
     st.lists(changes, min_size=1, max_size=4),
     st.lists(
         st.one_of(
-            st.builds(Read, st.sampled_from(COLUMNS), st.sampled_from(FILTERS)),
+            st.tuples(st.sampled_from(COLUMNS), st.sampled_from(FILTERS)).map(lambda asked: Read(*asked)),
+            st.sampled_from(sorted(FACES)).map(lambda of: Read(of=of)),
             st.integers(0, 4).map(lambda at: Read(numbers=(at, at + 2))),
         ),
         min_size=1,

@@ -91,6 +91,27 @@ def test_a_workload_that_is_wrong_is_found_and_the_message_can_be_run() -> None:
     assert again.value.trace == found.trace
 
 
+class Wrong(Workload):
+    """Wrong at the end of every simulation."""
+
+    def check(self, catalog: Catalog) -> None:
+        raise AssertionError("wrong")
+
+
+def test_the_order_of_verbs_is_a_part_of_what_is_repeated() -> None:
+    """The same verbs in another order are drawn otherwise, so the message has to say them."""
+    verbs = dict(reversed(VERBS.items()))
+    assert verbs == VERBS
+    found = first_failure(range(3), operations=8, verbs=verbs, workload=Wrong)
+    assert found.arguments["verbs"] == verbs
+    with pytest.raises(SimulationFailed) as again:
+        eval(found.call, {"replay": replay, "Wrong": Wrong})
+    assert again.value.trace == found.trace
+    usual = first_failure(range(3), operations=8, workload=Wrong)
+    assert "verbs" not in usual.arguments
+    assert usual.trace != found.trace
+
+
 def test_what_is_asked_for_must_be_there() -> None:
     with pytest.raises(InvalidArgument, match="no such step"):
         simulate(1, verbs={"fly": 1})

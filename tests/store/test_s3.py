@@ -397,6 +397,25 @@ def test_urls_of_another_shape_are_refused(url: str) -> None:
     assert "pass" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        (
+            "s3://bucket/x?versionId=1",
+            "'s3://bucket/x' has a '?' behind it: .* no versionId .* at= reads the past",
+        ),
+        ("s3://bucket?a=b#c", "'s3://bucket' has a '\\?' behind it"),
+        ("s3://bucket/x#part?", "'s3://bucket/x' has a '#' behind it"),
+        ("s3a://user:word@bucket/x", "'s3a://bucket/x' .* before an '@': .* storage_options"),
+        ("s3://", "not of the form s3://bucket/prefix"),
+    ],
+)
+def test_what_is_wrong_with_a_url_is_told(url: str, told: str) -> None:
+    with pytest.raises(InvalidArgument, match=told.replace("'?'", "'\\?'")) as caught:
+        S3Store(url)
+    assert "word" not in str(caught.value)
+
+
 def test_directory_buckets_are_refused() -> None:
     with pytest.raises(CapabilityMissing, match="no order"):
         S3Store("s3://fast--use1-az4--x-s3/lake")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog
-from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument
+from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, NotFound
 from crdtcat.store import open_store
 from crdtcat.testing.faulty import FaultyStore, nth
 from crdtcat.testing.invariants import head_value
@@ -180,6 +181,7 @@ def test_a_tag_keeps_a_replica_from_following_a_horizon() -> None:
     a.sync(b)
     b.table("t").tag("one")
     a.commit("t", [{"n": 2}])
+    time.sleep(0.01)  # what is of this very millisecond is not older than nothing
     a.table("t").expire(older_than=timedelta(0))
     assert "tag one" in a.sync(b).refused["t"]
     assert numbers(b) == [1]
@@ -323,3 +325,23 @@ def _value(catalog: Catalog) -> list[Any]:
 def _rows(catalog: Catalog) -> list[Any]:
     found: list[Any] = another(catalog, **QUICK).read("t").to_pylist()
     return found
+
+
+def test_a_catalog_that_was_made_is_told_and_can_be_forbidden(tmp_path: Path) -> None:
+    """A mistyped place becomes a replica only where that is allowed, and not in silence."""
+    office = Catalog(tmp_path / "office", upkeep=False)
+    office.commit("t", [{"n": 1}])
+    with pytest.raises(NotFound, match=r"there is no catalog in .*laptpo; create=True would make one"):
+        office.sync(tmp_path / "laptpo", create=False)
+    with pytest.raises(InvalidArgument, match="create='no': pass True or False"):
+        office.sync(tmp_path / "laptpo", create="no")  # type: ignore[arg-type]
+    assert not (tmp_path / "laptpo").exists()
+    made = office.sync(tmp_path / "laptop")
+    assert made.created == (str(tmp_path / "laptop"),)
+    assert f"made a new catalog in {tmp_path / 'laptop'}" in str(made)
+    again = office.sync(tmp_path / "laptop", create=False)
+    assert again.created == ()
+    assert "made" not in str(again)
+    with pytest.raises(NotFound, match=r"there is no catalog in .*new"):
+        Catalog(tmp_path / "new").sync(office, create=False)
+    assert Catalog(tmp_path / "new").sync(office).created == (str(tmp_path / "new"),)

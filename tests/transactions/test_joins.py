@@ -57,7 +57,7 @@ def test_two_forks_that_raise_one_cell_are_told(mode: str, isolation: str) -> No
     raised(other, 10)
     with pytest.raises(CommitConflict, match="update-update") as caught:
         tx.join(one, other)
-    assert (list(caught.value.by_table), caught.value.complete) == (["a"], False)
+    assert (list(caught.value.by_table), caught.value.complete) == (["a"], True)
     sides = caught.value.sides[0]
     assert sides.base is not None
     assert sides.mine is not None

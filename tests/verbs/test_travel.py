@@ -210,3 +210,25 @@ class SameStore:
     def __init__(self, table: Table) -> None:
         self.store = table._session.store
         self._clock = table._session.clock
+
+
+def test_a_token_that_was_cut_off_or_altered_is_refused() -> None:
+    table, _, snapshots = three()
+    table.tag("kept")
+    token = str(snapshots[1])
+    letters = [
+        token[:at] + ("B" if token[at] != "B" else "C") + token[at + 1 :] for at in range(3, len(token))
+    ]
+    wrong = [*(token[:end] for end in range(3, len(token))), *letters]
+    wrong += [
+        token + "A",
+        token + "AAAA",
+        token + "=",
+        token[:20] + " " + token[20:],
+        token + token[3:],
+        token + "\n",
+    ]
+    for text in wrong:
+        with pytest.raises(InvalidArgument, match="not a snapshot token, or not a whole one"):
+            table.read(at=text)
+    assert table.read(at=token).num_rows == 2

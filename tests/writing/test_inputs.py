@@ -291,7 +291,7 @@ def test_days_of_numpy_are_dates() -> None:
         ({"v": [np.datetime64("2026-01-01"), 5]}, "row 1: 5 does not fit"),
         ([{"v": [np.datetime64("2026-01-01")]}], "no value that Arrow has a type for"),
         ([{"v": np.datetime64("2026-01", "M")}], "no value that Arrow has a type for"),
-        ({"v": np.array(1)}, "column 'v' is numpy.ndarray, not a list"),
+        ({"v": np.array(1)}, "column 'v' is numpy.ndarray, no list or array of values"),
         (np.array(1), "cannot take rows from numpy.ndarray"),
         ([{"v": np.array(5)}], "no value that Arrow has a type for"),
     ],

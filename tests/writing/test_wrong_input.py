@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -59,6 +60,8 @@ WRONG: list[tuple[str, Any, type[UserError], tuple[str, ...]]] = [
     ("uneven columns", {"id": [1, 2], "name": ["x"]}, InvalidArgument, ("lengths",)),
     ("not rows", 42, InvalidArgument, ("int",)),
     ("text", "a,b\n1,2", InvalidArgument, ("str",)),
+    ("a path", Path("x.parquet"), InvalidArgument, ("import_parquet() takes files",)),
+    ("one row", {"id": 1, "name": "x"}, InvalidArgument, ("'id'", "for one row give [row]")),
     ("half rows", [{"id": 1}, 5], InvalidArgument, ("row 1",)),
     ("two of a name", pa.Table.from_arrays([[1], [2]], names=["id", "id"]), InvalidName, ("'id'", "twice")),
     ("alike", pa.table({"ﬁ": [1], "fi": [1]}), InvalidName, ("look alike",)),

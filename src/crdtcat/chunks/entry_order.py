@@ -6,7 +6,7 @@ field, as the list of entries its writer had, used or not. Entries of one column
 merge, and the column is unordered then.
 
 An order is kept for texts, bytes, numbers but decimals and half floats, booleans and times, in a column that
-is a dictionary itself. Dictionaries of other values, and those within lists or structs, come back unordered.
+is a dictionary itself. Other ordered dictionaries, of other values or within lists or structs, are refused.
 Entries are MessagePack values: texts and bytes as they are, everything else as the integer of its bits.
 No I/O.
 """
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from crdtcat.chunks.type_codes import TypeCode, decode_type, encode_type
+from crdtcat.chunks.type_codes import TypeCode, decode_type, keeps_order
 from crdtcat.chunks.widen import INDEX_TYPES, index_capacity
 from crdtcat.errors import LimitExceeded, SchemaMismatch, UnsupportedFormat
 from crdtcat.limits import ENTRY_ORDER_BYTES_MAX
@@ -56,7 +56,7 @@ def take_orders(orders: dict[str, list[Any]], rows: pa.RecordBatch | pa.Table) -
         LimitExceeded: an order takes more than `limits.ENTRY_ORDER_BYTES_MAX`.
     """
     for field in rows.schema:
-        if not pt.is_dictionary(field.type) or order_in(encode_type(field.type)) is None:
+        if not keeps_order(field.type):
             continue
         column = rows.column(field.name)
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:

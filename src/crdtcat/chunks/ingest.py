@@ -24,6 +24,7 @@ at all are errors with nothing written. No I/O of our own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -156,7 +157,8 @@ def _foreign_reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader
     if hasattr(data, "__arrow_c_array__"):
         batch = pa.record_batch(data)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    raise InvalidArgument(f"cannot take rows from {type_name(data)}; give {_ACCEPTED}")
+    hint = "; import_parquet() takes files" if isinstance(data, str | os.PathLike) else ""
+    raise InvalidArgument(f"cannot take rows from {type_name(data)}; give {_ACCEPTED}{hint}")
 
 
 def _struct_reader(data: pa.Array | pa.ChunkedArray) -> pa.RecordBatchReader:
@@ -267,7 +269,9 @@ def _check_keys(data: Mapping[Any, Any], schema: pa.Schema | None) -> None:
         if not isinstance(key, str):
             raise InvalidArgument(f"column name {key!r} is {type_name(key)}, not a text")
         if isinstance(values, str | bytes) or not hasattr(values, "__len__") or _is_one_value(values):
-            raise InvalidArgument(f"column {key!r} is {type_name(values)}, not a list or an array of values")
+            raise InvalidArgument(
+                f"column {key!r} is {type_name(values)}, no list or array of values: for one row give [row]"
+            )
         if schema is not None and key not in schema.names:
             raise SchemaMismatch(
                 f"column {key!r} is not in the schema {schema.names}: drop it, or add the column"

@@ -32,8 +32,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crdtcat.chunks import layout
-from crdtcat.chunks.entry_order import Entries, encode_ordered, order_in
-from crdtcat.chunks.type_codes import check_depth, encode_type, list_kind, make_decimal, unsupported
+from crdtcat.chunks.entry_order import Entries, encode_ordered
+from crdtcat.chunks.type_codes import check_depth, keeps_order, list_kind, make_decimal, unsupported
 from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
 
 _DECIMAL_DIGITS_MAX = 76
@@ -230,7 +230,7 @@ def from_storage(array: pa.Array, logical: pa.DataType, column: str = "", order:
     stored = storage_type(logical, column)
     if array.type != stored:
         raise InvalidArgument(f"column {path}: {logical} is stored as {stored}, not as {array.type}")
-    if pa.types.is_dictionary(logical) and logical.ordered and order_in(encode_type(logical)) is not None:
+    if keeps_order(logical):
         return encode_ordered(
             array, logical, order, lambda entries: _restore(entries, logical.value_type, path), path
         )

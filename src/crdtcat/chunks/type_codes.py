@@ -5,10 +5,7 @@ of the file format: a name never changes its meaning, new names may be added, an
 with `UnsupportedFormat` rather than guessed.
 
 Equal types have equal codes. So a code leaves out what Arrow's own equality ignores (names of list items and
-map entries), and what cannot be promised about a column that grows by chunks, each with its own layout:
-
-- field metadata (keep it in table properties);
-- whether a dictionary within another type, or of values that have no order here, is ordered.
+map entries), and field metadata (keep it in table properties).
 
 The width of indices and run ends is left out where it is 32 bits, which is what codes without one mean. The
 code of an ordered dictionary ends with its entries in their order; as the code of a type alone, with none.
@@ -20,12 +17,12 @@ No I/O. Recursion is bounded by `limits.NESTING_DEPTH_MAX`.
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from crdtcat import limits
+from crdtcat.chunks.extensions import extension_metadata, registered_extension
 from crdtcat.errors import LimitExceeded, UnsupportedFormat, UnsupportedType
 
 if TYPE_CHECKING:
@@ -79,7 +76,8 @@ def encode_type(t: pa.DataType, column: str = "") -> TypeCode:
         column: dotted path, for error messages.
 
     Raises:
-        UnsupportedType: no Parquet file can hold it; the message names column and type.
+        UnsupportedType: no Parquet file can hold it, or it is a dictionary whose order cannot be kept; the
+            message names column and type.
         LimitExceeded: nested deeper than `limits.NESTING_DEPTH_MAX`.
     """
     return _encode(t, column or "(column)", 0)
@@ -91,19 +89,32 @@ def _encode(t: pa.DataType, path: str, depth: int) -> TypeCode:
         return [
             "extension",
             t.extension_name,
-            _extension_metadata(t),
+            extension_metadata(t),
             _encode(t.storage_type, path, depth + 1),
         ]
     plain = _PLAIN_CODES.get(t)
     if plain is not None:
         return plain
     if pa.types.is_dictionary(t):
-        if t.ordered and depth == 0 and _keeps_order(t.value_type):
+        if t.ordered:
+            _check_order(t, path, depth)
             return ["dictionary", _encode(t.value_type, path, 1), _PLAIN_CODES[t.index_type], []]
         return ["dictionary", _encode(t.value_type, path, depth + 1), *_width(t.index_type)]
     if pa.types.is_run_end_encoded(t):
         return ["run_end_encoded", _encode(t.value_type, path, depth + 1), *_width(t.run_end_type)]
     return _encode_nested(t, path, depth) if t.num_fields or pa.types.is_struct(t) else _encode_leaf(t, path)
+
+
+def _check_order(t: pa.DataType, path: str, depth: int) -> None:
+    """Refuse a dictionary whose order could not be restored."""
+    if depth == 0 and keeps_order(t):
+        return
+    where = f"of {t.value_type}" if depth == 0 else "inside another type"
+    raise UnsupportedType(
+        f"column {path} is an ordered dictionary {where}, whose order cannot be kept: "
+        f"cast it to an unordered one, {pa.dictionary(t.index_type, t.value_type)}, or to {t.value_type} "
+        "(pandas: .cat.as_unordered())"
+    )
 
 
 def _width(t: pa.DataType) -> list[TypeCode]:
@@ -173,7 +184,7 @@ def _decode(code: Any, depth: int) -> pa.DataType:  # noqa: PLR0911 (one for eac
     head, *arguments = code
     if head == "extension":
         name, metadata, storage = arguments
-        return _registered(name, metadata, _decode(storage, depth + 1))
+        return registered_extension(name, metadata, _decode(storage, depth + 1))
     if head in {"dictionary", "run_end_encoded"}:
         return _decode_encoded(getattr(pa, head), arguments, depth)
     if head in LISTS or head in {"struct", "map", "fixed_size_list"}:
@@ -190,8 +201,12 @@ def _decode(code: Any, depth: int) -> pa.DataType:  # noqa: PLR0911 (one for eac
     raise KeyError(head)
 
 
-def _keeps_order(t: pa.DataType) -> bool:
-    """Whether the order of a dictionary of such values is kept, see `crdtcat.chunks.entry_order`."""
+def keeps_order(t: pa.DataType) -> bool:
+    """Whether it is an ordered dictionary, of values whose order is kept (`crdtcat.chunks.entry_order`)."""
+    return pa.types.is_dictionary(t) and t.ordered and _has_order(t.value_type)
+
+
+def _has_order(t: pa.DataType) -> bool:
     if isinstance(t, pa.BaseExtensionType):
         return False
     if t in _PLAIN_CODES:
@@ -203,7 +218,7 @@ def _decode_encoded(make: Callable[..., pa.DataType], arguments: list[Any], dept
     value, *rest = arguments
     held = _decode(value, depth + 1)
     ordered = len(rest) == 2 and make is pa.dictionary and depth == 0
-    if ordered and isinstance(rest[1], list | tuple) and _keeps_order(held):
+    if ordered and isinstance(rest[1], list | tuple) and _has_order(held):
         return pa.dictionary(PLAIN[rest[0]], held, ordered=True)
     if rest == ["int32"]:
         raise ValueError("32 bits are left out")
@@ -244,53 +259,3 @@ def check_depth(path: str, depth: int) -> None:
         raise LimitExceeded(
             f"column {path} is nested deeper than {limits.NESTING_DEPTH_MAX} levels: flatten it"
         )
-
-
-class _ArrowSchema(ctypes.Structure):
-    """The head of a schema in Arrow's C data interface: the only place that shows an extension's metadata.
-
-    Types implemented in C++ (uuid, json, tensors) have no Python method that serializes them.
-    """
-
-    _fields_ = (
-        ("format", ctypes.c_char_p),
-        ("name", ctypes.c_char_p),
-        ("metadata", ctypes.c_void_p),
-        ("rest", ctypes.c_byte * 48),
-    )
-
-
-def _extension_metadata(t: pa.BaseExtensionType) -> bytes:
-    exported = _ArrowSchema()
-    address = ctypes.addressof(exported)
-    pa.field("", t)._export_to_c(address)  # the documented entry to the C data interface
-    try:
-        return _c_metadata(exported.metadata).get(b"ARROW:extension:metadata", b"")
-    finally:
-        pa.Field._import_from_c(address)  # takes ownership, and so frees the export
-
-
-def _c_metadata(address: int) -> dict[bytes, bytes]:
-    """Pairs in the C data interface: a count, then for each key and value its length and bytes."""
-    position = address
-
-    def number() -> int:
-        nonlocal position
-        position += 4
-        return ctypes.c_int32.from_address(position - 4).value
-
-    def text() -> bytes:
-        nonlocal position
-        size = number()
-        position += size
-        return ctypes.string_at(position - size, size)
-
-    return {text(): text() for _ in range(number())}
-
-
-def _registered(name: str, metadata: bytes, storage: pa.DataType) -> pa.DataType:
-    """The extension type registered under `name`, or `storage` where there is none."""
-    marks = {"ARROW:extension:name": name, "ARROW:extension:metadata": metadata}
-    field = pa.field("", storage, metadata=marks)
-    # A schema read from IPC has its extension types looked up in the registry.
-    return pa.ipc.read_schema(pa.schema([field]).serialize()).field(0).type

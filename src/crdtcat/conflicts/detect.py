@@ -10,88 +10,17 @@ Cost: O(w log v) for w intervals of the smaller write set and v of the larger. P
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from crdtcat.clock import VersionId
 from crdtcat.conflicts.keys import KEYS_NAMED_MAX, KeyValues
 from crdtcat.conflicts.kinds import Kind
-from crdtcat.conflicts.write_set import Numbering, Tag, WriteSet
-from crdtcat.format.ops import EVERYTHING, ColumnId, DefinitionId, TypeCode
-from crdtcat.format.version import unpack
+from crdtcat.conflicts.overlap import Overlap
+from crdtcat.conflicts.write_set import Numbering, WriteSet
+from crdtcat.format.ops import EVERYTHING, ColumnId, TypeCode
 from crdtcat.intervals import RowSet
 
-SHOWN_MAX: Final = 20  # names or keys that a text has; the values have them all
-
-
-@dataclass(frozen=True, eq=False)
-class Overlap:
-    """One kind of conflict between two commits.
-
-    Attributes:
-        kind: what mine did and theirs did.
-        theirs: the version that is in the way, and its number.
-        number: its number.
-        rows: the rows both touched, by number of tag.
-        tags: the tags those numbers stand for: (version id, ordinal), or (key, hash, ordinal).
-        columns: names of the columns both touched.
-        partitions: packed values of the partitions both touched; `None` in it: an unpartitioned table.
-        properties: names both set.
-        keys: what of the keys overlaps, in words; not more than `crdtcat.conflicts.keys.KEYS_NAMED_MAX`.
-        key_values: those keys, if all of them are known and named.
-        definitions: theirs, of the columns both changed.
-        table: where, once an error tells it; a branch as "table@branch".
-        part: which of mine's versions it is about, where mine has several.
-    """
-
-    kind: Kind
-    theirs: VersionId
-    number: int
-    rows: RowSet = field(default_factory=RowSet)
-    tags: tuple[Tag, ...] = ()
-    columns: tuple[str, ...] = ()
-    partitions: tuple[bytes | None, ...] = ()
-    properties: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
-    key_values: tuple[KeyValues, ...] = ()
-    definitions: tuple[tuple[ColumnId, DefinitionId], ...] = ()
-    table: str = ""
-    part: int = 0
-
-    def __repr__(self) -> str:
-        return f"Overlap({self})"
-
-    def __str__(self) -> str:
-        parts = [f"{self.kind.value} with {self.theirs} (number {self.number}): {self.kind.rule.meaning}"]
-        if self.rows.total:
-            listed = ", ".join(f"{self._tag(at)}[{start}:{stop}]" for at, start, stop in list(self.rows)[:4])
-            more = ", ..." if len(self.rows) > 4 else ""
-            parts.append(f"{self.rows.total:,} rows: {listed}{more}")
-        for words, values in (
-            ("columns", self.columns),
-            ("properties", self.properties),
-            ("keys", self.keys),
-        ):
-            if values:
-                more = ", ..." if len(values) > SHOWN_MAX else ""
-                parts.append(f"{words} {', '.join(values[:SHOWN_MAX])}{more}")
-        if self.partition_values:
-            listed = ", ".join(map(repr, self.partition_values[:4]))
-            more = ", ..." if len(self.partition_values) > 4 else ""
-            parts.append(f"{len(self.partition_values):,} partitions: {listed}{more}")
-        return "; ".join(parts)
-
-    @property
-    def partition_values(self) -> tuple[tuple[Any, ...], ...]:
-        """The partitions both touched, as `partition_by` makes them; empty for an unpartitioned table."""
-        known = (values for values in self.partitions if values is not None)
-        return tuple(tuple(unpack(values, "partition values")) for values in known)
-
-    def _tag(self, number: int) -> str:
-        tag = self.tags[number]
-        if isinstance(tag[0], bytes):
-            return f"{VersionId.from_bytes(tag[0])}/{tag[1]}"
-        return f"{tag[0]!r}/{tag[-1]}"
+DOUBTS_MAX: Final = 3  # reasons that one conflict gives for not being exact
 
 
 def overlaps(mine: WriteSet, theirs: WriteSet) -> list[Overlap]:
@@ -194,6 +123,7 @@ def _keys(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
         return
     found: dict[Kind, dict[str, KeyValues | None]] = {}
     columns: set[ColumnId] = set()
+    doubts: dict[Kind, dict[str, None]] = {}
     for ours in mine.keys:
         for other in theirs.keys:
             both = _shared(ours.columns, other.columns)
@@ -205,12 +135,17 @@ def _keys(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
                 words = {RANGE: None} if common is None else {_words(values): values for values in common}
                 found.setdefault(kind, {}).update(words)
                 columns |= both
+                if doubt := ours.doubt(other):
+                    doubts.setdefault(kind, {})[doubt] = None
     for kind, keys in found.items():
         names = tuple(sorted(column.name for column in columns)) if kind is Kind.UPSERT_UPSERT else ()
         named = tuple(keys) if len(keys) <= KEYS_NAMED_MAX else (*list(keys)[:KEYS_NAMED_MAX], "...")
         known = tuple(values for values in keys.values() if values is not None)
         known = known if len(known) == len(keys) <= KEYS_NAMED_MAX else ()
-        yield Overlap(kind, theirs.id, theirs.number, columns=names, keys=named, key_values=known)
+        doubt = "; ".join(list(doubts.get(kind, ()))[:DOUBTS_MAX])
+        yield Overlap(
+            kind, theirs.id, theirs.number, columns=names, keys=named, key_values=known, doubt=doubt
+        )
 
 
 RANGE: Final = "a range"

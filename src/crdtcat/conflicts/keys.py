@@ -29,6 +29,7 @@ KeyValues = tuple[Any, ...]
 """The values of the key columns of one row."""
 Keys = tuple[pa.Array, ...]
 """Key columns, in storage types."""
+ONLY_RANGES: Final = "only ranges of keys are known"
 KEYS_NAMED_MAX: Final = 1_000  # keys that one conflict names; each is a condition where rows are looked up
 
 
@@ -52,6 +53,7 @@ class KeyPart:
         low, high: no key is below or above; `None`: unknown.
         exact: every key; `None`: only the range is known.
         source: where they can be read, if only the range is known.
+        unread: why they were not, where somebody wanted to.
     """
 
     gone: bool
@@ -60,6 +62,7 @@ class KeyPart:
     high: bytes | None
     exact: Keys | None
     source: KeySource | None = None
+    unread: str = ""
 
     def common(self, other: KeyPart) -> tuple[KeyValues, ...] | None:
         """The keys of both, empty if there are none; `None` where both are ranges that overlap.
@@ -79,6 +82,13 @@ class KeyPart:
         """Whether the ranges tell that no key is in both."""
         return _below(self.high, other.low) or _below(other.high, self.low)
 
+    def doubt(self, other: KeyPart) -> str:
+        """Why keys that both seem to have may not be in both; empty: they are."""
+        known = [part for part in (self, other) if part.exact is None]
+        if known:
+            return "; ".join(dict.fromkeys(part.unread or ONLY_RANGES for part in known))
+        return "" if _comparable(self.exact or (), other.exact or ()) else "the keys are of different types"
+
     def _may_have(self, keys: Keys, row: int) -> bool:
         key = encoded_key(keys, row)
         return not (_below(key, self.low) or _below(self.high, key))
@@ -89,9 +99,13 @@ def _below(first: bytes | None, second: bytes | None) -> bool:
     return first is not None and second is not None and first < second
 
 
+def _comparable(mine: Keys, theirs: Keys) -> bool:
+    return [column.type for column in mine] == [column.type for column in theirs]
+
+
 def _in_both(mine: Keys, theirs: Keys) -> tuple[KeyValues, ...] | None:
     """Keys that are in both; `None` if they are of different types, which cannot be compared. O(n log n)."""
-    if [column.type for column in mine] != [column.type for column in theirs]:
+    if not _comparable(mine, theirs):
         return None
     if not len(mine[0]) or not len(theirs[0]):
         return ()

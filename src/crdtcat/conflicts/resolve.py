@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from crdtcat.clock import VersionId
-from crdtcat.conflicts.detect import Overlap
 from crdtcat.conflicts.kinds import Answer, Kind
+from crdtcat.conflicts.overlap import Overlap
 from crdtcat.conflicts.write_set import Numbering, WriteSet
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import SELF, ColumnId, Ops
@@ -66,6 +66,10 @@ class Policy:
                 for kind, answer in given.items()
             }
         )
+
+    def amended(self, given: object) -> Policy:
+        """The same, with other answers for the kinds that `given` answers; `None`: none. Raises as `of`."""
+        return replace(self, answers={**self.answers, **Policy.of(given).answers})
 
     def answer(self, overlap: Overlap) -> Answer | Resolver:
         """What is to be done about one conflict."""

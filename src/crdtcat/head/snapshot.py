@@ -32,6 +32,7 @@ from crdtcat.log.join import select
 from crdtcat.log.log import Log
 
 _PREFIX: Final = "s1."
+_TOKEN_BYTES_MAX: Final = 2**28  # unzipped
 
 
 class Snapshot:
@@ -88,7 +89,10 @@ class Snapshot:
     def beyond(self, log: Log, version: int) -> Snapshot:
         """The same, with a clock of what one version of the log had not seen; itself, if that had seen
         something else. O(n log n) in arrays."""
-        clock, id = Clocks(log).of(version), log.id_at(version).to_bytes()
+        try:
+            clock, id = Clocks(log).of(version), log.id_at(version).to_bytes()
+        except Corrupt:  # upkeep of the source of a branch, that had seen what came after the branch's start
+            return self
         found = Snapshot(self.id, self.versions, self.clock.beyond(clock), self.horizon, id)
         other = found.members(log) != self.members(log)
         return self if (other & ~log.is_upkeep).any() else found
@@ -106,8 +110,7 @@ class Snapshot:
         """A token that `at=` takes anywhere, later."""
         parts = [bytes.fromhex(self.id), self.versions, dict(self.clock), self.horizon, self.seen_by]
         used = 5 if self.seen_by else 4 if self.horizon else 3
-        body = zlib.compress(pack(parts[:used]), 9)
-        return _PREFIX + base64.urlsafe_b64encode(body).decode().rstrip("=")
+        return _PREFIX + _coded(zlib.compress(pack(parts[:used]), 9))
 
     def __repr__(self) -> str:
         return f"Snapshot({self.id[:12]}…, {self.versions} versions)"
@@ -118,15 +121,13 @@ class Snapshot:
         try:
             if not token.startswith(_PREFIX):
                 raise ValueError("no snapshot token")
-            coded = token.removeprefix(_PREFIX)
-            unzip = zlib.decompressobj()
-            body = unzip.decompress(base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)), 2**28)
+            body = _unzipped(token.removeprefix(_PREFIX))
             id, versions, clock, *more = unpack(body, "snapshot token")
             horizon, seen_by = more if len(more) > 1 else [*more, b""] if more else [0, b""]
             return cls(_id(id), _count(versions), _clock(clock), _count(horizon), _version(seen_by))
         except (ValueError, TypeError, AttributeError, binascii.Error, zlib.error, Corrupt) as error:
             raise InvalidArgument(
-                f"{str(token)[:40]!r} is not a snapshot token: pass str(snapshot)"
+                f"{str(token)[:40]!r} is not a snapshot token, or not a whole one: pass str(snapshot)"
             ) from error
 
 
@@ -173,6 +174,22 @@ def versions_of(log: Log, snapshot: Snapshot, table: str) -> Log:
     if snapshot_id(chosen) != snapshot.id:
         raise NotFound(f"snapshot {snapshot.id[:12]} is not of table {table!r}")
     return chosen
+
+
+def _unzipped(coded: str) -> bytes:
+    """What a token holds. Its last bytes are a checksum: one cut off or altered is a `ValueError`."""
+    data = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4))
+    unzip = zlib.decompressobj()
+    body = unzip.decompress(data, _TOKEN_BYTES_MAX)
+    if not unzip.eof or unzip.unused_data:
+        raise ValueError("a part is missing, or there is more than a token")
+    if _coded(data) != coded:  # the decoder passes over what is no letter of its own, and over spare bits
+        raise ValueError("letters that no token has")
+    return body
+
+
+def _coded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def _id(value: Any) -> str:

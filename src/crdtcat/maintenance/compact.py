@@ -77,7 +77,8 @@ def compact(
 
     Theorem: `compaction_invisible`.
 
-    Costs a refresh and a read of what is written anew; 2 PUTs per 128 MiB of Arrow content.
+    Costs a refresh and a read of what is written anew; 2 PUTs per 128 MiB of Arrow content. Keyed, a refresh
+    more, and the same again for what is small once it is merged.
 
     Raises:
         InvalidArgument: columns that rows cannot be ordered by.
@@ -108,14 +109,20 @@ def compact(
 def _compact_keyed(
     session: Session, head: Head, keyed: KeyedRows, sizes: ChunkSizes, tell: Tell
 ) -> CompactResult:
-    began = time.monotonic()
-    todo = list(keyed_groups(head, keyed, least=sizes.least, target=sizes.target))
-    work, done = KeyedCompactor(session, head, keyed, sizes.target), []
-    total = sum(len(group.chunks) for group in todo)
-    for group in todo:
-        done.append(work.write(group))
-        before = sum(one.chunks_before for one in done)
-        tell(Progress("compacting", before, total, "chunks", bytes=sum(one.bytes for one in done)))
+    """In two rounds: what overlaps may be small once it is merged, and is then joined with its neighbours."""
+    began, done, total = time.monotonic(), list[Done](), 0
+    for _ in range(2):
+        todo = list(keyed_groups(head, keyed, least=sizes.least, target=sizes.target))
+        if not todo:
+            break
+        work = KeyedCompactor(session, head, keyed, sizes.target)
+        total += sum(len(group.chunks) for group in todo)
+        for group in todo:
+            done.append(work.write(group))
+            before = sum(one.chunks_before for one in done)
+            tell(Progress("compacting", before, total, "chunks", bytes=sum(one.bytes for one in done)))
+        head = session.head()
+        keyed = head.keyed or keyed
     return keyed_result(done, time.monotonic() - began)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -48,11 +48,25 @@ from crdtcat.preparing import (
     transaction_slot,
 )
 from crdtcat.protocol.claimer import Verdict
-from crdtcat.reading import asked_of
+from crdtcat.reading import Note, asked_of
 from crdtcat.session import Session
 from crdtcat.telling import tell_rest
 from crdtcat.writing.restamp import StagedVersion, renamed
 from crdtcat.writing.staged import require_in_time
+
+
+class Pinned(NamedTuple):
+    """A branch as a merge found it, and when: after too long its rows may be garbage.
+
+    Attributes:
+        head: the branch.
+        since_ms: when it was read.
+        notes: what the merging handle had read by then, where that counts.
+    """
+
+    head: Head
+    since_ms: int
+    notes: list[Note]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +96,14 @@ class MergedChange(TransactionChange):
         return judged_by(self, unaware, log, index)
 
 
-def merge_strict(target: Session, source: Session, on_conflict: Any = None) -> MergeResult:
+def merge_strict(
+    target: Session, source: Session, on_conflict: Any = None, pinned: Pinned | None = None
+) -> MergeResult:
     """Commit what a branch has and the target lacks, under the target's next number.
 
     Costs a refresh of both, 2 PUTs, and a refresh; more where others commit meanwhile, as any commit.
-    `on_conflict`: instead of what the target's options say.
+    `on_conflict`: instead of what the target's options say. `pinned`: for another try, the branch as the
+    first one found it; it may have gone on, or be deleted.
 
     Raises:
         CommitConflict: a commit that the branch has not seen touched the same, and the policy says to fail;
@@ -100,11 +117,13 @@ def merge_strict(target: Session, source: Session, on_conflict: Any = None) -> M
             are in segments; or it took so long that their rows may be garbage.
         NotFound: the target or the source was dropped or deleted.
     """
-    began = time.monotonic()
+    began, since_ms = time.monotonic(), wall_ms()
+    pinned = pinned or Pinned(source.head(), since_ms, target.notes.all())
+    policy = Policy.of(target.options.on_conflict if on_conflict is None else on_conflict)
     try:
-        done = _repeated(target, source, on_conflict)
+        done = _repeated(target, source, pinned, policy)
     except CommitConflict as error:
-        error.again = lambda answers: merge_strict(target, source, answers)
+        error.again = lambda answers: merge_strict(target, source, policy.amended(answers), pinned)
         tell_rest(error, target, error.sides[0].seen)
         raise
     finally:
@@ -112,13 +131,11 @@ def merge_strict(target: Session, source: Session, on_conflict: Any = None) -> M
     return replace(done, seconds=time.monotonic() - began)
 
 
-def _repeated(target: Session, source: Session, on_conflict: Any) -> MergeResult:
+def _repeated(target: Session, source: Session, pinned: Pinned, policy: Policy) -> MergeResult:
     """Merge; again, where others merged some of it meanwhile."""
-    since_ms = wall_ms()
-    policy = Policy.of(target.options.on_conflict if on_conflict is None else on_conflict)
     for _ in range(target.options.retries + 1):
         try:
-            return _merged(target, source, since_ms, policy)
+            return _merged(target, source, pinned, policy)
         except Superseded:
             continue
         except Switched as error:
@@ -146,8 +163,8 @@ def origins(log: Log) -> Array:
     return found
 
 
-def _merged(target: Session, source: Session, since_ms: int, policy: Policy) -> MergeResult:
-    theirs, known_at = source.head(), elapsed_clock()
+def _merged(target: Session, source: Session, pinned: Pinned, policy: Policy) -> MergeResult:
+    theirs, known_at = pinned.head, elapsed_clock()
     before = target.head()
     target.require_not_dropped()
     if not is_strict(target):
@@ -164,8 +181,8 @@ def _merged(target: Session, source: Session, since_ms: int, policy: Policy) -> 
         return result
     carried = select(theirs.log, lacking)
     _require_carriable(source, carried)
-    require_in_time(since_ms)
-    slot, notes = transaction_slot(target), target.notes.all()
+    require_in_time(pinned.since_ms)
+    slot, notes = transaction_slot(target), pinned.notes
     staged = _again(carried, named[lacking], _names(theirs.log, before.log, named, known), target.folder)
     change = MergedChange(
         target.folder, {}, {}, slot, policy, keys=target.settings.key,
@@ -180,7 +197,7 @@ def _merged(target: Session, source: Session, since_ms: int, policy: Policy) -> 
     commits = before.folded.standing & ~before.log.is_upkeep
     commits &= ~np.isin(before.log.operation, (TO_CAS, TO_MERGE))
     work.require_unchanged(change, notes, before.log)
-    work.judged(change, np.flatnonzero(commits).tolist())
+    work.judged(change, before.log, np.flatnonzero(commits).tolist())
     commit_prepared(target.store, slot, [Prepared(work, change, newest(before.log), known_at)])
     assert work.step is not None
     listed = set(before.conflicts)

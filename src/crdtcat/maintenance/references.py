@@ -19,9 +19,9 @@ from crdtcat.clock import HybridClock
 from crdtcat.errors import Corrupt, DataError, Expired, Missing, NotFound, StoreUnavailable
 from crdtcat.format.condemned import TITLE_BYTES
 from crdtcat.format.refs import BranchStart, decode_branch_start, start_name
-from crdtcat.format.settings import Settings, log_folder, settings_name
+from crdtcat.format.settings import Settings, log_folder
 from crdtcat.format.version import decode_version
-from crdtcat.incarnations import MAIN, all_settings
+from crdtcat.incarnations import MAIN, all_settings, lost
 from crdtcat.maintenance.each import Each
 from crdtcat.options import Options
 from crdtcat.protocol import is_version
@@ -137,9 +137,7 @@ def _pass(
     folders = {name: _incarnation(name) for name in store.folders(f"tables/{table}/") if name != REFS}
     if settings is None:
         if any(next(store.list(f"tables/{table}/{name}/"), None) is not None for name in folders):
-            raise Corrupt(
-                settings_name(table), "missing, and the table's log is there; restore it from a copy"
-            )
+            raise lost(table, 1)
         return 0, ()
     newest = settings.incarnation
     if any(number is None or number > newest for number in folders.values()):

@@ -11,8 +11,9 @@ from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.log import Log
 from crdtcat.maintenance.compact import LEAST_SHARE
+from crdtcat.maintenance.compact_keyed import keyed_groups
 from crdtcat.maintenance.compact_plan import groups
-from crdtcat.protocol import is_bundle, is_commit
+from crdtcat.maintenance.loose import loose_files
 from crdtcat.session import Session
 
 
@@ -35,10 +36,12 @@ class TableStats:
         small_chunks: chunks with under a fourth of the rows that a chunk should have.
         small_chunk_share: their share of all chunks.
         log_files: version files, claims and bundles.
-        loose_files: version files and claims: what `checkpoint` would put into one bundle, at most.
+        loose_files: version files and claims. Those that a bundle has stay for a grace period.
         compactable: chunks that `compact` would write anew.
         compacted: chunks they would become, about.
         is_keyed: whether the table has a key: then it has at most so many rows, as several may share a key.
+        waiting_files: version files and claims that no bundle has: what `checkpoint` would put into one.
+        collectable_files: log files that `collect` would delete now.
     """
 
     table: str
@@ -59,6 +62,8 @@ class TableStats:
     compactable: int
     compacted: int
     is_keyed: bool = False
+    waiting_files: int = 0
+    collectable_files: int = 0
 
     def __str__(self) -> str:
         most = "up to " if self.is_keyed else ""
@@ -78,8 +83,10 @@ class TableStats:
     def gains(self) -> list[str]:
         """What upkeep would gain, in words; empty where it would gain nothing."""
         found = []
-        if self.loose_files > 1:
-            found.append(f"checkpoint() and collect(): {self.loose_files:,} files become one bundle")
+        if self.waiting_files > 1:
+            found.append(f"checkpoint() and collect(): {self.waiting_files:,} files become one bundle")
+        if self.collectable_files:
+            found.append(f"collect(): {self.collectable_files:,} files go that bundles stand for")
         if self.compactable:
             found.append(f"compact(): {self.compactable:,} chunks become about {self.compacted:,}")
         if self.past_bytes:
@@ -88,7 +95,8 @@ class TableStats:
 
 
 def stats(session: Session) -> TableStats:
-    """Figures about a table. Costs a refresh; O(chunks)."""
+    """Figures about a table. Costs a refresh, and one GET per bundle where log files lie beside it;
+    O(chunks)."""
     listing = session.refresh().listing
     head = session.head(refresh=False)
     log, live = head.log, head.live
@@ -96,13 +104,13 @@ def stats(session: Session) -> TableStats:
     logical, over = int(log.nbytes[live].sum()), int(log.nbytes[overlays].sum())
     least, target = _chunk_rows(session)
     small = int((head.rows.live_rows(live) < least).sum())
-    todo = list(groups(head, least=least, target=target))
+    todo = _compactable(head, least, target)
     anew = sum(map(len, todo))
     distinct = np.unique(log.hash, axis=0, return_index=True)[1] if log.chunk_count else np.empty(0, int)
     unique_bytes = int(log.nbytes[distinct].sum())
     history = int(log.nbytes.sum())
     inlined = sum(map(len, log.inline.values()))
-    names = [item.name for item in listing if item.name.startswith(session.folder)]
+    loose = loose_files(session, listing)
     return TableStats(
         table=session.table,
         rows=head.row_count,
@@ -117,11 +125,13 @@ def stats(session: Session) -> TableStats:
         overlay_share=over / (logical + over) if over else 0.0,
         small_chunks=small,
         small_chunk_share=small / len(live) if len(live) else 0.0,
-        log_files=sum(is_bundle(name) or is_commit(name) for name in names),
-        loose_files=sum(map(is_commit, names)),
+        log_files=loose.files,
+        loose_files=loose.commits,
         compactable=anew,
         compacted=sum(max(1, -(-_rows(head, group) // target)) for group in todo),
         is_keyed=head.keyed is not None,
+        waiting_files=loose.waiting,
+        collectable_files=loose.collectable,
     )
 
 
@@ -129,6 +139,13 @@ def _chunk_rows(session: Session) -> tuple[int, int]:
     """Below how many rows a chunk is small, and how many one should have: as `compact` sees it."""
     target = session.options.chunk_rows or session.options.chunk_rows_target
     return max(2, target // LEAST_SHARE), target
+
+
+def _compactable(head: Head, least: int, target: int) -> list[list[int]]:
+    """Groups of chunks that `compact` would write anew."""
+    if head.keyed is None:
+        return list(groups(head, least=least, target=target))
+    return [list(group.chunks) for group in keyed_groups(head, head.keyed, least=least, target=target)]
 
 
 def _rows(head: Head, group: list[int]) -> int:
@@ -163,7 +180,7 @@ class CatalogStats:
 
     @property
     def rows(self) -> int:
-        """Rows in all tables."""
+        """Rows in all tables; at most so many where one has a key."""
         return sum(table.rows for table in self.tables)
 
     @property
@@ -178,10 +195,13 @@ class CatalogStats:
 
     def __str__(self) -> str:
         width = max((len(table.table) for table in self.tables), default=0)
+        keyed = any(table.is_keyed for table in self.tables)
         lines = [
-            f"{table.table:<{width}}  {table.rows:>15,} rows  {table.stored_bytes:>15,} bytes stored  "
+            f"{table.table:<{width}}  {'up to ' if table.is_keyed else ' ' * 6 * keyed}"
+            f"{table.rows:>15,} rows  {table.stored_bytes:>15,} bytes stored  "
             f"{table.chunks:>9,} chunks  {len(table.gains)} to gain"
             for table in self.tables
         ]
-        total = f"{len(self.tables):,} tables: {self.rows:,} rows, {self.stored_bytes:,} bytes stored"
+        rows = f"{'up to ' if keyed else ''}{self.rows:,} rows"
+        total = f"{len(self.tables):,} tables: {rows}, {self.stored_bytes:,} bytes stored"
         return "\n".join([*lines, total])

@@ -32,6 +32,7 @@ from crdtcat.format.settings import Settings
 from crdtcat.incarnations import MAIN, all_settings, create, current_settings
 from crdtcat.log import Log, select
 from crdtcat.log.join import in_order
+from crdtcat.lost_settings import require_none
 from crdtcat.maintenance.brought import Brought
 from crdtcat.maintenance.bundling import publish_bundle
 from crdtcat.maintenance.expire import check_can_fold, fold, wait_until_old
@@ -40,6 +41,7 @@ from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.options import Options
 from crdtcat.session import Session
 from crdtcat.store import Store
+from crdtcat.verbs.settings import differences
 
 GROUP_BYTES: Final = 256 * 2**20  # segments copied before the versions that need them are published
 GROUP_VERSIONS: Final = 100_000  # at most, in one bundle
@@ -72,12 +74,14 @@ class SyncResult:
         received: per table, what this catalog got.
         refused: per table that was left as it is, why.
         seconds: how long it took.
+        created: URLs where there was no catalog before, and is one now.
     """
 
     sent: Mapping[str, Transfer] = field(default_factory=dict)
     received: Mapping[str, Transfer] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    created: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -92,6 +96,7 @@ class SyncResult:
             for what, side in sides
         )
         lines = [f"sync: {len(self.sent):,} tables, {told}, in {self.seconds:.2f} s"]
+        lines += [f"made a new catalog in {url}" for url in self.created]
         return "\n".join([*lines, *(f"refused {name}: {why}" for name, why in sorted(self.refused.items()))])
 
 
@@ -134,6 +139,9 @@ def _names(here: Store, there: Store, tables: Sequence[str] | None) -> list[str]
             raise InvalidArgument(f"tables={tables!r}: pass a list")
         return sorted(set(tables))
     listed = [all_settings(store, store.folders("tables/")) for store in (here, there)]
+    for store, side in zip((here, there), listed, strict=True):
+        for name in (name for name, found in side.items() if found is None):
+            require_none(store, name, None)  # a log without its settings is damage, and not no table
     live = {name for side in listed for name, found in side.items() if found is not None}
     return sorted(
         name
@@ -162,7 +170,8 @@ def _sessions(
                 f"it was dropped in {url}: drop it on the other side too, or create it again"
             )
         if _comparable(ours) != _comparable(theirs):
-            raise InvalidArgument(f"its settings in {here.url} and in {there.url} differ")
+            other = differences(ours, theirs, here.url, there.url)
+            raise InvalidArgument(f"its settings differ: {other}")
     settings = ours or theirs
     assert settings is not None
     if settings.mode == "cas":

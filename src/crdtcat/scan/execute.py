@@ -31,12 +31,18 @@ from crdtcat.store import Store
 AHEAD_BYTES: Final = 128 * 2**20  # Arrow content that may be decoded or under way before it is asked for
 SOURCES_AHEAD: Final = 2  # units begun between what lies over a third one and that one
 SMALL_BYTES: Final = 16 * 2**10  # Arrow content of a chunk whose decoding is mostly Python's own work
-THREADS: Final = min(8, (os.cpu_count() or 1) + 2)  # a few more than cores: some wait for the store
+THREADS_MAX: Final = 8
 
 
 Wanted = tuple[int | None, int, tuple[str, ...]]
 """The number of a read, a chunk, and the stored columns read of it. What lies over others is read once,
 and has no number."""
+
+
+def threads_of(store: Store) -> int:
+    """How many threads read: a few more than cores, since some wait for the store. Where it is this machine
+    they hardly do, and too many hinder each other."""
+    return min(THREADS_MAX, (os.cpu_count() or 1) + (2 if store.is_remote else 1))
 
 
 class Execution:
@@ -51,6 +57,8 @@ class Execution:
 
     def __init__(self, plan: Plan, store: Store, footers: FooterCache, *, verify: Verify) -> None:
         self._plan = plan
+        self.threads = threads_of(store)
+        """How many read at once."""
         self._chunks = ChunkReader(plan, store, footers, verify=verify)
         self._changed = ChangedEntries(plan, self._chunks)
 
@@ -59,14 +67,14 @@ class Execution:
 
         Raises `Corrupt`, naming what is damaged or missing.
         """
-        with ThreadPool(THREADS, thread_name_prefix="crdtcat-scan") as pool:
+        with ThreadPool(self.threads, thread_name_prefix="crdtcat-scan") as pool:
             running: deque[tuple[Unit, Future[list[pa.Table]] | None]] = deque()
             ahead = 0
             try:
                 for unit in self._with_sources(pool):
                     running.append((unit, None if _is_quick(unit) else pool.submit(self.read, unit)))
                     ahead += unit.nbytes
-                    while ahead > AHEAD_BYTES or len(running) > 4 * THREADS:
+                    while ahead > AHEAD_BYTES or len(running) > 4 * self.threads:
                         first, future = running.popleft()
                         yield from self.read(first) if future is None else future.result()
                         ahead -= first.nbytes

@@ -15,7 +15,7 @@ from crdtcat.chunks.footer import Footer
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.chunks.read import fetched_bytes, read_footer
 from crdtcat.pools import ThreadPool
-from crdtcat.scan.execute import THREADS, Wanted
+from crdtcat.scan.execute import Wanted, threads_of
 from crdtcat.scan.plan import Plan
 from crdtcat.store import Store
 
@@ -58,7 +58,7 @@ def fetches(plan: Plan, wanted: Iterable[Wanted], store: Store, footers: FooterC
     segments = {segment: plan.segment(segment) for segment, _ in places}
     refs = list(segments.values())
     missing = [ref for ref in refs if footers.get(ref) is None]
-    with ThreadPool(max(1, min(THREADS, len(missing))), thread_name_prefix="crdtcat-scan") as pool:
+    with ThreadPool(max(1, min(threads_of(store), len(missing))), thread_name_prefix="crdtcat-scan") as pool:
         read = pool.map(lambda ref: read_footer(store, ref, footers), refs)
         footer_of = dict(zip(segments, read, strict=True))
     total = sum(_bytes_of(footer_of[segment], groups) for (segment, _), groups in places.items())

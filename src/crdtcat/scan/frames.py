@@ -5,6 +5,7 @@ None of them holds every type that a table can; what one cannot is an error of o
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -22,25 +23,33 @@ def as_pandas(table: pa.Table, **options: Any) -> Any:
 
     Raises `InvalidArgument`: no pandas; `UnsupportedType`: it cannot hold these values.
     """
-    try:
-        import pandas  # noqa: F401, ICN001, PLC0415 (optional)
-    except ImportError as error:
-        raise InvalidArgument("to_pandas needs pandas: pip install 'crdtcat[pandas]'") from error
+    _optional("pandas", "to_pandas", "pandas")
     with _named("pandas", pa.ArrowException):
         return table.to_pandas(**options)
 
 
 def as_polars(table: pa.Table) -> Any:
-    """A polars DataFrame.
+    """A polars DataFrame. Ordered texts are an `Enum` there, with the entries of all rows.
 
     Raises `InvalidArgument`: no polars; `UnsupportedType`: it cannot hold these values.
     """
-    try:
-        import polars  # noqa: ICN001, PLC0415 (optional)
-    except ImportError as error:
-        raise InvalidArgument("to_polars needs polars: pip install 'crdtcat[polars]'") from error
+    polars = _optional("polars", "to_polars", "polars")
     with _named("polars", polars.exceptions.PolarsError, polars.exceptions.PanicException):
-        return polars.from_arrow(table)
+        frame = polars.from_arrow(table)
+        enums = {name: polars.Enum(entries) for name, entries in _orders(table)}
+        return frame.cast(enums) if enums else frame
+
+
+def _orders(table: pa.Table) -> Iterator[tuple[str, list[str]]]:
+    """Columns that are ordered texts, and their entries in their order."""
+    for field in table.schema:
+        if pa.types.is_dictionary(field.type) and field.type.ordered and _is_text(field.type.value_type):
+            whole = table.column(field.name).unify_dictionaries()
+            yield field.name, whole.chunk(0).dictionary.to_pylist() if whole.num_chunks else []
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
 
 
 def as_duckdb(scan: Scan, connection: Any = None) -> Any:
@@ -65,11 +74,17 @@ def as_duckdb_view(scan: Scan, connection: Any, name: str) -> None:
 
 def duckdb_module(wanted_by: str) -> Any:
     """DuckDB. Raises `InvalidArgument` where it is not installed."""
+    return _optional("duckdb", wanted_by, "sql")
+
+
+def _optional(name: str, wanted_by: str, extra: str) -> Any:
+    """A module that need not be installed. Raises `InvalidArgument` where it is not."""
     try:
-        import duckdb  # noqa: PLC0415 (optional)
+        return importlib.import_module(name)
     except ImportError as error:
-        raise InvalidArgument(f"{wanted_by} needs duckdb: pip install 'crdtcat[sql]'") from error
-    return duckdb
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while an extension module was initialized
+            raise KeyboardInterrupt from error
+        raise InvalidArgument(f"{wanted_by} needs {name}: pip install 'crdtcat[{extra}]'") from error
 
 
 def require_connection(duckdb: Any, connection: Any) -> None:

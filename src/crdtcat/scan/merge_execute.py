@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from crdtcat.pools import ThreadPool
-from crdtcat.scan.execute import AHEAD_BYTES, THREADS, Execution, Wanted
+from crdtcat.scan.execute import AHEAD_BYTES, Execution, Wanted
 from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.merge_read import Reading
 from crdtcat.scan.plan import Plan
@@ -39,6 +39,7 @@ class MergedExecution:
     def __init__(self, plan: Plan, execution: Execution) -> None:
         assert plan.merge is not None
         self._plan, self._execution, self._items = plan, execution, plan.merge.items
+        self.threads = execution.threads
         self._reading = Reading(plan)
         self._nbytes = plan.head.log.nbytes
         groups = [item for item in self._items if isinstance(item, Group)]
@@ -46,7 +47,7 @@ class MergedExecution:
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows, by rising key. Raises `Corrupt`, naming what is damaged or missing."""
-        with ThreadPool(THREADS, thread_name_prefix="crdtcat-scan") as pool:
+        with ThreadPool(self.threads, thread_name_prefix="crdtcat-scan") as pool:
             ahead = _Ahead(self, pool, (task for item in self._tasks() for task in item))
             try:
                 for item, tasks in zip(self._items, self._tasks(), strict=True):
@@ -125,7 +126,8 @@ class _Ahead:
 
     def following(self) -> list[pa.Table]:
         """The result of the next read."""
-        while not self._running or (self._bytes < AHEAD_BYTES and len(self._running) < 4 * THREADS):
+        most = 4 * self._execution.threads
+        while not self._running or (self._bytes < AHEAD_BYTES and len(self._running) < most):
             task = next(self._tasks, None)
             if task is None:
                 break

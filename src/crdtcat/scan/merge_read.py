@@ -99,7 +99,10 @@ class Reading:
     def folded(
         self, group: Group, take: Callable[[], pa.Table], beside: Mapping[int, pa.Table]
     ) -> Iterator[Folded]:
-        """All rows of a group that no delete takes, with the stamps of their cells, outdated or not."""
+        """All rows of a group that no delete takes, with the stamps of their cells, outdated or not.
+
+        Theorem: `keyed_compaction_invisible`.
+        """
         merger = Merger(self._columns, self._slots, outdated=None, ended=lambda _instance, _stamp: None)
         for taken in self._taken(group, take, beside, ()):
             found = merger.folded(taken)

@@ -94,6 +94,8 @@ def compact(
     change. A task that runs twice leaves a copy that the next compaction takes in. With `cluster_by`, tasks
     sort and store, and the driver publishes, since rows stand in the order of versions; whether rows are in
     order already is found out on the driver. Raises as `Table.compact`.
+
+    Theorems: `compaction_invisible`, of keyed tables `keyed_compaction_invisible`.
     """
     began = time.monotonic()
     tell = teller(progress) if progress else None

@@ -52,10 +52,12 @@ class Store(Attempts, ABC):
         lists_in_order: whether a listing is ascending by name, page after page, so that what a later page
             holds was read later.
         page_limit: the most objects one request can list.
+        is_remote: whether requests wait for others, and not for this machine's own memory and disk.
         multipart_bytes: objects larger than this are uploaded in parts where the store has such a thing.
     """
 
     lists_in_order: bool = True
+    is_remote: bool = True
     page_limit: int = PAGE_OBJECTS
     _live: tuple[str, ...] = ("requests",)
     """Attributes that belong to this process and are not pickled; `_start` makes them."""

@@ -30,15 +30,14 @@ from crdtcat.scattered import Scattered
 from crdtcat.store import naming
 from crdtcat.store.base import Store
 from crdtcat.store.begun import Begun, BegunFiles
-from crdtcat.store.local_files import HIDDEN, force, hidden_in, read_range, write_all
+from crdtcat.store.local_files import HIDDEN, folder_needed, force, hidden_in, names_in, read_range, write_all
 from crdtcat.store.retry import Fault, RetryPolicy, classify
 from crdtcat.store.skew import SkewEstimate
 from crdtcat.store.values import Answers, Content, Data, Names, ObjectInfo, Page, Range
 
 LEFTOVER_SECONDS = 24 * 60 * 60
 """A hidden file older than this belongs to a process that was killed while it wrote."""
-_CLOCK_RESOLUTION_MS = 20
-"""File systems stamp with the kernel's coarse clock, which lags by up to one tick."""
+_CLOCK_RESOLUTION_MS = 20  # file systems stamp with the kernel's coarse clock, which lags by up to one tick
 _READINGS_MAX = 100
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -50,6 +49,7 @@ class LocalStore(Store):
     """
 
     can_create_exclusively = True
+    is_remote = False
     page_limit = 1_000_000
     _live = (*Store._live, "_durable", "_swept", "_skew", "_begun")
 
@@ -169,7 +169,8 @@ class LocalStore(Store):
         made_from = folder
         while not os.path.isdir(made_from):  # noqa: PTH112
             made_from = parent(made_from)
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        with folder_needed(folder, self.url):
+            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
         above_root = parent(self.root)
         last = min(made_from, above_root, key=len)
         step = folder
@@ -185,8 +186,15 @@ class LocalStore(Store):
 
     # Reading.
 
+    def _open(self, name: str) -> int:
+        try:
+            return os.open(self._path(name), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except NotADirectoryError:
+            with folder_needed(self.root, self.url):
+                raise  # below the root a file in the way only means that there is no such object
+
     def _get(self, name: str, start: int, stop: int | None) -> bytes:
-        descriptor = os.open(self._path(name), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        descriptor = self._open(name)
         try:
             return read_range(descriptor, start, stop)
         finally:
@@ -200,7 +208,7 @@ class LocalStore(Store):
         for name, group in groupby(ranges, key=itemgetter(0)):
             wanted = list(group)
             try:
-                descriptor = os.open(self._path(name), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+                descriptor = self._open(name)
                 try:
                     found = [read_range(descriptor, start, stop) for _, start, stop in wanted]
                 finally:
@@ -219,9 +227,9 @@ class LocalStore(Store):
     def _list_page(self, prefix: str, after: str, limit: int) -> Page:
         folder = self._path(prefix)
         first = after[len(prefix) :]
-        before = set(_names(folder, first))
+        before = set(names_in(folder, first))
         for _ in range(_READINGS_MAX):
-            names = _names(folder, first)
+            names = names_in(folder, first)
             if before.issubset(names):
                 page = _described(folder, prefix, sorted(names), limit)
                 if page is not None:
@@ -270,18 +278,6 @@ class LocalStore(Store):
                             os.unlink(entry.path)  # noqa: PTH108
                             removed += 1
         return removed
-
-
-def _names(folder: str, after: str) -> Names:
-    try:
-        with os.scandir(folder) as entries:
-            return [
-                entry.name
-                for entry in entries
-                if entry.name > after and not entry.name.startswith(".") and entry.is_file()
-            ]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _described(folder: str, prefix: str, names: Names, limit: int) -> Page | None:

@@ -1,13 +1,19 @@
-"""Reading and writing open files, whole: the system may do less than it was asked for."""
+"""Reading and writing open files, whole: the system may do less than it was asked for.
+
+And what is in a folder, or in its way.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
+from crdtcat.errors import RequestRefused
 from crdtcat.scattered import Scattered
-from crdtcat.store.values import Content
+from crdtcat.store.values import Content, Names
 
 HIDDEN: Final = ".crdtcat-"
 """How the names of files begin that are being written."""
@@ -17,6 +23,29 @@ _SMALL_BYTES: Final = 16 * 1024
 def hidden_in(folder: str) -> str:
     """A path in the folder that nobody has, and nobody lists."""
     return f"{folder}/{HIDDEN}{secrets.token_hex(12)}"
+
+
+@contextmanager
+def folder_needed(folder: str, url: str) -> Iterator[None]:
+    """Where something fails because a file stands in the place of this folder or one above it, say which.
+
+    Raises `RequestRefused` instead.
+    """
+    try:
+        yield
+    except (FileExistsError, NotADirectoryError) as error:
+        file = _in_the_way(folder)
+        if file is None:
+            raise
+        raise RequestRefused(
+            f"{file!r} is no folder, and {url} needs one there; check the path of the catalog"
+        ) from error
+
+
+def _in_the_way(folder: str) -> str | None:
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    return None if os.path.isdir(folder) else folder  # noqa: PTH112
 
 
 def read_range(descriptor: int, start: int, stop: int | None) -> bytes:
@@ -52,3 +81,16 @@ def force(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def names_in(folder: str, after: str) -> Names:
+    """The names of its files above one, in no order; none where there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return [
+                entry.name
+                for entry in entries
+                if entry.name > after and not entry.name.startswith(".") and entry.is_file()
+            ]
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -48,6 +48,7 @@ class MemoryStore(Store):
     """
 
     can_create_exclusively = True
+    is_remote = False
     page_limit = 1_000_000
 
     def __init__(

@@ -59,6 +59,21 @@ def public_url(url: str) -> str:
     return re.sub(r"(://)[^/@]*@", r"\1", re.split(r"[?#]", url, maxsplit=1)[0] if "://" in url else url)
 
 
+def why_no_bucket(url: str) -> str:
+    """What is wrong with a URL that is not `s3://bucket/prefix`, without what it may hold of secrets."""
+    shown, rest = public_url(url), url.partition("://")[2]
+    if "?" in rest.partition("#")[0]:
+        return (
+            f"{shown!r} has a '?' behind it: a catalog is all that is below a prefix, so its URL has no "
+            "versionId or other parameters. Leave them out; at= reads the past, storage_options takes options"
+        )
+    if "#" in rest:
+        return f"{shown!r} has a '#' behind it: leave that out, and what follows it"
+    if "@" in rest.partition("/")[0]:
+        return f"{shown!r} has something before an '@': leave it out, and give credentials in storage_options"
+    return f"{shown!r} is not of the form s3://bucket/prefix"
+
+
 def hide_secrets(text: str, options: Mapping[str, Any]) -> str:
     """`text` with every value of `options` that might be a secret blotted out."""
     for secret in sorted(set(_secrets(options)), key=len, reverse=True):

@@ -26,7 +26,7 @@ from fsspec.asyn import sync
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import CapabilityMissing, InvalidArgument, Missing
-from crdtcat.store import s3_faults, s3_short
+from crdtcat.store import naming, s3_faults, s3_short
 from crdtcat.store.base import GET_CONCURRENCY, MULTIPART_BYTES, Store
 from crdtcat.store.exclusion import creates_exclusively
 from crdtcat.store.requests import Kind
@@ -65,7 +65,7 @@ class S3Store(Store):
         super().__init__(url, storage_options, retry=retry, multipart_bytes=multipart_bytes)
         match = _URL.fullmatch(url)
         if match is None:
-            raise InvalidArgument(f"{self.url!r} is not of the form s3://bucket/prefix")
+            raise InvalidArgument(naming.why_no_bucket(url))
         self._bucket = match[1]
         path = (match[2] or "").strip("/")
         self._root = f"{path}/" if path else ""

@@ -13,7 +13,7 @@ from crdtcat.handle import Handle
 from crdtcat.head import Chunk, Conflict, Diff, Head, History, diff_heads, prove_chunk
 from crdtcat.log import empty_log
 from crdtcat.merkle import Proof
-from crdtcat.reading import EVERYTHING, Read
+from crdtcat.reading import EVERYTHING, HISTORY, Read
 from crdtcat.scan import Scan
 from crdtcat.scan.changes import Changes
 from crdtcat.scan.execute import Execution
@@ -75,35 +75,39 @@ class Reads(Handle):
         Requests: one LIST page per 1,000 files of the log (and of `transactions/`, if the table took part in
         one), one GET per new file that no bundle covers. Raises `NoSnapshots` where there is no commit yet.
         """
-        head = self._all_of(at)
+        head = self._seen(HISTORY, at)
         if not len(head.log):
             raise NoSnapshots(f"table {self.name!r} has no commit yet")
         return head
 
     def _all_of(self, at: At | None) -> Head:
-        """A head; what is read of the present counts as everything, what is read of the past as nothing."""
+        """A head of which all rows may be looked at."""
+        return self._seen(EVERYTHING, at)
+
+    def _seen(self, read: Read, at: At | None = None) -> Head:
+        """A head, and what is looked at of it: that counts for the present, and not for the past."""
         head = travel.head_at(self._session, at)
         if at is None:
-            self._session.looked(head, EVERYTHING)
+            self._session.looked(head, read)
         return head
 
     @property
     def schema(self) -> pa.Schema:
         """The columns now. Costs what `head` does; works before the first commit too."""
-        return self._session.head().schema
+        return self._seen(Read(of="schema")).schema
 
     @property
     def properties(self) -> Mapping[str, Any]:
         """Table properties now. Costs what `head` does."""
-        return self._session.head().properties
+        return self._seen(Read(of="properties")).properties
 
     def history(self, at: At | None = None) -> History:
         """Standing versions in the order all readers agree on; empty before the first commit."""
-        return travel.head_at(self._session, at).history
+        return self._seen(HISTORY, at).history
 
     def conflicts(self, at: At | None = None) -> tuple[Conflict, ...]:
         """Concurrent writes that lost, and to whom."""
-        return travel.head_at(self._session, at).conflicts
+        return self._seen(Read(of="conflicts"), at).conflicts
 
     def lost_cells(self, at: At | None = None, *, blind: bool = False) -> list[LostCell]:
         """Cells of a keyed table that lost to a version which had not seen them, by key.
@@ -113,7 +117,7 @@ class Reads(Handle):
         overlap those of another version. Raises `InvalidArgument` for a table without a key.
         """
         require_flag("blind", blind)
-        head = travel.head_at(self._session, at)
+        head = self._seen(HISTORY, at)
         if head.keyed is None:
             raise InvalidArgument(f"table {self.name!r} has no key: conflicts() lists its cells")
         execution = Execution(

@@ -76,13 +76,14 @@ class Table(Reads, Writes, Columns, Tended):
         """Bring every commit of another branch into this one; concurrent changes merge as always.
 
         One PUT makes all of it visible at once, under the ids it had; merging again changes nothing. Costs a
-        refresh of both before, and one of this branch after. In CAS mode it is one commit, 2 PUTs, judged by
-        all that the other branch had not seen. Raises `NotFound`, `StoreUnavailable`; in CAS mode also
-        `CommitConflict`, `CommitContended`, `CommitUnknown`, `InvalidArgument`.
+        refresh of both before, and one of this branch after. Of merge mode, theorem:
+        `strong_eventual_consistency`. In CAS mode it is one commit, 2 PUTs, judged by all that the other
+        branch had not seen. Raises `NotFound`, `StoreUnavailable`, `InvalidArgument`;
+        in CAS mode also `CommitConflict`, `CommitContended`, `CommitUnknown`.
         """
         return merge(self._session, branches.open_branch(self._session, name))
 
     def delete_branch(self, name: str) -> None:
-        """Delete a branch for everybody. What was merged from it stays. Raises `NotFound`."""
+        """Delete a branch for everybody. What was merged stays. Raises `NotFound`, `InvalidArgument`."""
         branches.delete_branch(self._session, name)
         self._branches.pop(name, None)

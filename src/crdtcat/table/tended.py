@@ -152,6 +152,6 @@ class Tended(Handle):
     def stats(self) -> TableStats:
         """What the table holds, what that takes, how much is shared, and what upkeep would gain.
 
-        Requests: a refresh. Reads no data.
+        Requests: a refresh, and one GET per bundle where other files of the log lie beside it. Reads no data.
         """
         return stats(self._session)

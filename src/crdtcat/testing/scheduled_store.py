@@ -4,7 +4,8 @@ Objects are a set of names; what a name stands for never changes, so the bytes a
 what is created exclusively: who wins decides what the name stands for, so such an object is in the set as its
 name, a zero and a digest of its bytes. Pages hold one or two names, deletions go one name at a time, and a
 PUT may be stored, lost, stored with a lost answer, or stored later; what is to be created later is stored if
-its name is free then.
+its name is free then. A deletion that is answered may arrive once more later on, whatever has the name then:
+a first try that seemed lost. (One that is lost, or late without an answer, is an actor that stops.)
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from crdtcat.protocol import (
     Request,
     Stored,
 )
+
+DELETION = "deletion of "
+"""Begins what is under way and deletes a name; all else that is under way stores one."""
 
 
 class Deleting(NamedTuple):
@@ -85,10 +89,17 @@ class ScheduledStore:
                 for name in left:
                     rest = tuple(other for other in left if other != name)
                     answer = Deleting(rest) if rest else Deleted()
-                    yield Effect(f"deletes {name}", answer, removed=frozenset({_held(objects, name) or name}))
+                    gone = frozenset({_held(objects, name) or name})
+                    yield Effect(f"deletes {name}", answer, removed=gone)
+                    if faults:
+                        again = frozenset({DELETION + name})
+                        words = f"deletes {name}, and once more in a while"
+                        yield Effect(words, answer, removed=gone, late=again, faults=1)
 
     def landed(self, objects: frozenset[str], key: str) -> frozenset[str]:
         """The objects once a request that was on its way has arrived."""
+        if key.startswith(DELETION):
+            return objects - {_held(objects, key.removeprefix(DELETION))}
         name, *exclusive = key.split("\0")
         return objects if exclusive and _held(objects, name) is not None else objects | {key}
 

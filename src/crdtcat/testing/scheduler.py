@@ -2,9 +2,9 @@
 
 Actors are chains of sans-I/O steps (a reader; a reader, then a publisher: a bundler; a reader, then a
 collector). The scheduler holds a small map of objects and lets any actor make any of the requests it wants
-next, in every order there is: pages of one or two names, deletions one name at a time, PUTs that are stored,
-lost, or stored with a lost answer, now or later. Steps are values, so worlds that are alike are visited once,
-and a few actors give thousands of worlds rather than millions of schedules.
+next, in every order there is: pages of one or two names, deletions one name at a time, and perhaps again
+later, PUTs that are stored, lost, or stored with a lost answer, now or later. Steps are values, so worlds
+that are alike are visited once, and a few actors give thousands of worlds rather than millions of schedules.
 
 No actor has to be crashed on purpose: one that is not scheduled again *is* a crashed one, and what must hold
 is checked in every world, by a cold read among other things.
@@ -95,7 +95,7 @@ def explore(
         folder: the log folder of cold reads.
         others: more log folders that are read in every world, for transactions.
         page: names in a page of a listing.
-        faults: how many PUTs may go wrong, in all.
+        faults: how many PUTs and deletions may go wrong, in all.
         worlds_max: a limit; a larger scope raises `OverflowError` rather than run for hours.
     """
     return _Explorer(actors, dict(objects), (folder, *others), page).run(faults, worlds_max)
@@ -128,7 +128,7 @@ class _Place(NamedTuple):
 
 
 class _World(NamedTuple):
-    """`objects`, `acknowledged` and `late` (PUTs still under way) are numbers of sets of names."""
+    """`objects`, `acknowledged` and `late` (requests still under way) are numbers of sets of names."""
 
     objects: int
     acknowledged: int
@@ -180,7 +180,7 @@ class _Explorer:
             stored = self.store.landed(self.sets[world.objects], name)
             late = self.sets[world.late] - {name}
             yield (
-                f"a late PUT arrives: {name}",
+                f"a late request arrives: {name}",
                 world._replace(objects=self.sets.of(stored), late=self.sets.of(late)),
             )
         for at, place in enumerate(world.places):

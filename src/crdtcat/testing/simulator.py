@@ -73,7 +73,8 @@ def simulate(
         seed: everything follows from it and from the other arguments.
         operations: how many steps are taken, beside those that are taken during requests of others.
         faults: what goes wrong, and how often.
-        verbs: built-in steps and how often each is taken; `{}` for none but the workload's.
+        verbs: built-in steps and how often each is taken, `{}` for none but the workload's. Their order is a
+            part of what a seed means.
         workload: steps of your own.
 
     Raises:
@@ -100,9 +101,14 @@ class Simulation(Verbs):
         super().__init__()
         self.seed, self.operations, self.faults = seed, operations, faults
         self.workload = workload()
-        given = {"operations": operations, "faults": faults, "verbs": dict(verbs), "workload": workload}
-        usual = {"operations": OPERATIONS, "faults": FAULTS, "verbs": VERBS, "workload": Workload}
-        self.arguments = {name: value for name, value in given.items() if value != usual[name]}
+        # Steps are drawn in the order in which they are given: other orders are other simulations.
+        given = {
+            "operations": (operations, operations == OPERATIONS),
+            "faults": (faults, faults == FAULTS),
+            "verbs": (dict(verbs), list(verbs.items()) == list(VERBS.items())),
+            "workload": (workload, workload is Workload),
+        }
+        self.arguments = {name: value for name, (value, usual) in given.items() if not usual}
         self.weights = {**verbs, **workload.steps}
         wrong = [
             *(verbs.keys() - VERBS.keys()),

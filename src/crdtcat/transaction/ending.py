@@ -15,6 +15,7 @@ from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict, CommitContended, InvalidArgument
 from crdtcat.head import Version
 from crdtcat.incarnations import MAIN
+from crdtcat.locks import ForkSafeLock
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.commit import commit_merged
 from crdtcat.transaction.commit_cas import commit_cas, require_unchanged
@@ -36,6 +37,7 @@ class Ending(TableVerbs):
     versions: dict[str, tuple[Version, ...]]
     _catalog: Catalog
     _since_ms: int
+    _ending: ForkSafeLock
     _failed: bool
     """Whether it is aborted because its commit failed, and what is staged is still here."""
 
@@ -63,7 +65,11 @@ class Ending(TableVerbs):
         return self._committed(None)
 
     def _committed(self, policy: Policy | None) -> dict[str, tuple[Version, ...]]:
-        """Commit, with other answers to conflicts than the catalog's."""
+        """Commit, with other answers to conflicts than the catalog's. Of several threads one does."""
+        with self._ending():
+            return self._ended(policy)
+
+    def _ended(self, policy: Policy | None) -> dict[str, tuple[Version, ...]]:
         if self.status != "open" and not self._failed:
             raise InvalidArgument(f"this transaction is {self.status}: begin another")
         self.status, self.id, self._failed = "open", None, False
@@ -111,7 +117,8 @@ class Ending(TableVerbs):
                 sessions, serializable=strict, policy=policy, prepared=prepared, aborted=aborted
             )
         except CommitConflict as error:
-            error.again = lambda answers: self._committed(policy if answers is None else Policy.of(answers))
+            answered = policy or Policy.of(self._catalog.options.on_conflict)
+            error.again = lambda answers: self._committed(answered.amended(answers))
             raise
         except CommitContended:
             if self.status == "prepared":  # somebody waited for it, and decided
@@ -119,11 +126,12 @@ class Ending(TableVerbs):
             raise
 
     def abort(self) -> None:
-        """Let go of everything staged. No request."""
-        if not self._failed:
-            self._check_open()
-        self.status, self._failed = "aborted", False
-        self._let_go()
+        """Let go of everything staged. No request. Waits for a commit of another thread."""
+        with self._ending():
+            if not self._failed:
+                self._check_open()
+            self.status, self._failed = "aborted", False
+            self._let_go()
 
     def _check_open(self) -> None:
         if self._failed:

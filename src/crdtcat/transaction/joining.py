@@ -13,7 +13,8 @@ a join is what will be committed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from crdtcat.cached import cached_property
 from crdtcat.changes import conflicts_with
@@ -25,15 +26,19 @@ from crdtcat.key_reading import key_reader
 from crdtcat.preparing import TransactionChange
 from crdtcat.reading import Asked, Read
 from crdtcat.resolving import resolved
-from crdtcat.sides import Sides
 from crdtcat.staged import StagedSession
-from crdtcat.telling import SHOWN_MAX, named
+from crdtcat.telling import Found, is_open, named, take, tell_more
 from crdtcat.transaction.forks import Kept
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.writer import Slot, Writer
 
+Joining = tuple[StagedSession, Kept, Kept]
+"""A table inside the transaction, what it has, and what a fork has."""
 
-def joined(session: StagedSession, here: Kept, fork: Kept, policy: Policy) -> Kept:
+
+def joined(
+    session: StagedSession, here: Kept, fork: Kept, policy: Policy, others: Iterable[Joining] = ()
+) -> Kept:
     """What a table of a transaction has with what a fork brings. Nothing is changed.
 
     No request, unless a resolver looks at values, intervals leave it open whether a read still holds, or keys
@@ -45,11 +50,13 @@ def joined(session: StagedSession, here: Kept, fork: Kept, policy: Policy) -> Ke
         here: what it has.
         fork: what the fork has.
         policy: what is to be done where both touched the same.
+        others: the fork's tables that come after this one: an error tells of them, too.
 
     Raises:
-        CommitConflict: the policy says to fail; `sides` has both.
+        CommitConflict: the policy says to fail; `sides` has both. It tells of all that is staged in the way
+            of this fork.
     """
-    own = _judged(session, here, fork, policy)
+    own = _judged(session, here, fork, policy, others)
     made = session.stamped(own, len(here.staged))
     names = {old.id: new.id for old, new in zip(own, made, strict=True)}
     through = {first: names[last] for first, last in fork.joined.items() if last in names}
@@ -60,18 +67,33 @@ def joined(session: StagedSession, here: Kept, fork: Kept, policy: Policy) -> Ke
     )
 
 
-def _judged(session: StagedSession, here: Kept, fork: Kept, policy: Policy) -> Sequence[StagedVersion]:
+def _judged(
+    session: StagedSession, here: Kept, fork: Kept, policy: Policy, others: Iterable[Joining]
+) -> Sequence[StagedVersion]:
     """What a fork has staged itself, as the policy says it shall be."""
     since, own = here.staged[fork.inherited :], fork.staged[fork.inherited :]
     if not since or not (own or fork.reads):
         return own
     meeting = _Meeting(session, here, fork, policy)
-    adds = all(map(_only_adds, meeting.change.writes))
-    for item in since:
-        theirs = session.writes(item)
-        if fork.reads or not adds or not _only_adds(theirs):
+    met = meeting.met()
+    for theirs in met:
+        try:
             meeting.meet(theirs)
+        except CommitConflict as error:
+            later = (_Meeting(*each, policy) for each in others)
+            rest = (found for each in later for theirs in each.met() for found in each.open(theirs))
+            tell_more(error, chain((found for theirs in met for found in meeting.open(theirs)), rest), _forks)
+            raise
     return meeting.change.staged
+
+
+def _forks(tables: Sequence[str]) -> str:
+    names = ", ".join(map(repr, tables))
+    return (
+        f"table{'s' if len(tables) > 1 else ''} {names}: this fork touched what was staged in its "
+        "transaction since it was made; nothing was joined. Say what shall win, join(fork, on_conflict=...), "
+        "where 'ours' is the fork, or do its work again in another fork"
+    )
 
 
 class _Meeting:
@@ -95,14 +117,31 @@ class _Meeting:
         log = self._session.log_with(self._fork.staged[: self._fork.inherited])
         return Head(self._session.table, log, self._session.settings)
 
+    def met(self) -> Iterator[WriteSet]:
+        """What is here that the fork has not seen, as far as it may be in the way."""
+        fork, adds = self._fork, all(map(_only_adds, self.change.writes))
+        for item in self._here.staged[fork.inherited :]:
+            theirs = self._session.writes(item)
+            if fork.reads or not adds or not _only_adds(theirs):
+                yield theirs
+
     def meet(self, theirs: WriteSet) -> None:
         """One version that is here. Raises `CommitConflict`."""
-        conflicts = conflicts_with(self.change, self.change.writes, theirs)
-        if self._asked is not None:
-            log = self._view.state.log
-            conflicts += self._asked.judged(log, log.index_of(theirs.id))
-        if conflicts:
+        if conflicts := self._conflicts(theirs):
             self.change = self._settled(conflicts)
+
+    def open(self, theirs: WriteSet) -> Iterator[Found]:
+        """What of one version that is here no word of the policy settles."""
+        for item in named(self._session, self._conflicts(theirs)):
+            if is_open(self.change, item):
+                yield self._view, self.change, self._seen, item
+
+    def _conflicts(self, theirs: WriteSet) -> tuple[Overlap, ...]:
+        conflicts = conflicts_with(self.change, self.change.writes, theirs)
+        if self._asked is None:
+            return conflicts
+        log = self._view.state.log
+        return conflicts + self._asked.judged(log, log.index_of(theirs.id))
 
     def _settled(self, conflicts: Sequence[Overlap]) -> TransactionChange:
         view, change, seen = self._view, self.change, self._seen
@@ -111,16 +150,9 @@ class _Meeting:
         patched = resolved(view, change, seen, found)
         if isinstance(patched, TransactionChange):
             return patched
-        listed = "\n  ".join(map(str, found[:SHOWN_MAX]))
-        raise CommitConflict(
-            f"table {view.table!r}: this fork touched what was staged in its transaction since it was made; "
-            "nothing was joined. Say what shall win, join(fork, on_conflict=...), where 'ours' is the fork, "
-            f"or do its work again in another fork\n  {listed}",
-            conflicts=tuple(found),
-            change=change,
-            sides=tuple(Sides(overlap, view, change, seen) for overlap in found),
-            complete=False,  # others that are here may be in the way, too
-        )
+        error = CommitConflict("", change=change)
+        take(error, [(view, change, seen, item) for item in found], _forks)
+        raise error
 
     @cached_property
     def _asked(self) -> Asked | None:
@@ -136,7 +168,7 @@ class _Meeting:
             if name not in groups:
                 own = view.stamped(staged[fork.inherited :], len(self._here.staged), hlc)
                 groups[name] = [*staged[: fork.inherited], *own], {}
-            groups[name][1][read.name] = read
+            groups[name][1][read.key] = read
         return Asked(view, ((view.log_with(made), list(reads.values())) for made, reads in groups.values()))
 
 

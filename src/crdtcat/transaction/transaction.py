@@ -26,7 +26,7 @@ from crdtcat.session import Session
 from crdtcat.staged import StagedSession
 from crdtcat.transaction.ending import Ending
 from crdtcat.transaction.forks import Kept, Name, require_as_it_was, require_joinable
-from crdtcat.transaction.joining import joined
+from crdtcat.transaction.joining import Joining, joined
 from crdtcat.transaction.pinning import Known, pin, require_one_mode
 from crdtcat.transaction.table import StagedTable
 from crdtcat.writing.restamp import StagedVersion
@@ -71,7 +71,7 @@ class Transaction(Ending):
             self._pin([(name, MAIN) for name in dict.fromkeys(tables)])
 
     def _start(self) -> None:
-        self._lock = ForkSafeLock()
+        self._lock, self._ending = ForkSafeLock(), ForkSafeLock()
         self._tables: dict[Name, StagedTable] = {}
         self._waiting: dict[Name, Kept] = {}
         options = self._catalog.options
@@ -194,9 +194,10 @@ class Transaction(Ending):
             InvalidArgument: what is no fork of this one, was joined before, saw something staged here that a
                 savepoint has forgotten since, or, over tables in CAS mode, uses a table of another moment; a
                 function of `on_conflict` that stages or joins something itself.
-            CommitConflict: a fork touched what was staged here since it was made, in either mode. Nothing was
-                joined, and nothing is lost: join with other answers, `error.retry(on_conflict=...)`, or join
-                the others and do that fork's work again.
+            CommitConflict: a fork touched what was staged here since it was made, in either mode; it tells of
+                all tables and changes in the way of the first such fork. Nothing was joined or lost: join
+                with other answers, `error.retry(on_conflict=...)`, or join the others and do that fork's work
+                again.
         """
         answers = self._catalog.options.on_conflict if on_conflict is None else on_conflict
         self._join(forks, Policy.of(answers))
@@ -221,17 +222,20 @@ class Transaction(Ending):
                         here[name] = self._waiting.setdefault(name, kept.untouched())
                     session = self.table(*name)._session
                     try:
-                        here[name] = joined(session, here[name], kept, policy)
+                        here[name] = joined(session, here[name], kept, policy, self._after(name, found, here))
                     except CommitConflict as error:
-                        error.again = lambda answers: self._join(
-                            forks, policy if answers is None else Policy.of(answers)
-                        )
+                        error.again = lambda answers: self._join(forks, policy.amended(answers))
                         raise
             require_as_it_was(begun, self._staged())
             for name, kept in here.items():
                 self.table(*name)._session.take(kept.staged, kept.reads, kept.joined)
             for fork in forks:
                 fork.status = "joined"
+
+    def _after(self, name: Name, fork: Mapping[Name, Kept], here: Mapping[Name, Kept]) -> Iterator[Joining]:
+        """Tables of a fork that come after one of them, where something is here."""
+        later = list(fork)[list(fork).index(name) + 1 :]
+        return ((self.table(*each)._session, here[each], fork[each]) for each in later if each in here)
 
     def _is_strict(self, names: Iterable[Name]) -> bool:
         return any(self._base(*name).settings.mode == "cas" for name in names)

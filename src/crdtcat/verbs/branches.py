@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crdtcat.arguments import require_branch_name
 from crdtcat.closing import require_settled
 from crdtcat.ending import end_log
 from crdtcat.errors import (
@@ -120,6 +121,7 @@ def open_branch(session: Session, name: str) -> Session:
     try:
         validate_branch_name(name)
     except InvalidName as error:
+        require_branch_name(name)
         raise NotFound(f"table {session.table!r} has no branch {name!r}: {error}") from error
     life, start = _latest(session, name)
     if start is None:
@@ -152,6 +154,7 @@ def delete_branch(session: Session, name: str) -> None:
     for each deleted branch that others need, a cold refresh of the branch, 1 PUT if it has segments, and one
     LIST page and DELETE per 1,000 files. Raises `NotFound`, `InvalidArgument`.
     """
+    require_branch_name(name)
     if name == MAIN:
         raise InvalidArgument(f"branch {MAIN!r} is the table itself: drop_table() drops it")
     life, start = _latest(session, name)

@@ -6,7 +6,7 @@ No request; knows nothing of what is there already.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -15,6 +15,7 @@ from crdtcat.arguments import require_names
 from crdtcat.chunks.ingest import check_schema
 from crdtcat.chunks.keys import can_be_key
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
+from crdtcat.chunks.type_codes import decode_type
 from crdtcat.chunks.types import encode_type
 from crdtcat.errors import CapabilityMissing, InvalidArgument
 from crdtcat.format.settings import ColumnSetting, Settings
@@ -22,6 +23,7 @@ from crdtcat.names import validate_column_name
 from crdtcat.store import Store
 
 MODES: Final = ("merge", "cas")
+COLUMNS_TOLD: Final = 5  # of those that differ, in one message
 
 
 def new_settings(
@@ -73,6 +75,45 @@ def _settings(
         ),
         key=tuple(key),
     )
+
+
+def differences(found: Settings, wanted: Settings, there: str = "the table", here: str = "this call") -> str:
+    """Which settings of two tables differ, and how, in words."""
+    told = [
+        f"{name}: {_shown(old)} in {there}, {_shown(new)} in {here}"
+        for name in ("mode", "key", "partition_by", "time_column")
+        if (old := getattr(found, name)) != (new := getattr(wanted, name))
+    ]
+    if found.columns is not None and wanted.columns is not None:
+        told += _other_columns(found.columns, wanted.columns, there, here)
+    elif found.columns != wanted.columns:
+        told.append(f"columns: declared in {there if found.columns is not None else here} only")
+    return "; ".join(told)
+
+
+def _other_columns(
+    found: Sequence[ColumnSetting], wanted: Sequence[ColumnSetting], there: str, here: str
+) -> list[str]:
+    old, new = ({column.name: column for column in side} for side in (found, wanted))
+    told = [
+        f"column {name!r}: {_column(old.get(name))} in {there}, {_column(new.get(name))} in {here}"
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    ]
+    if not told and list(old) != list(new):
+        told.append(f"order of columns: {', '.join(old)} in {there}, {', '.join(new)} in {here}")
+    more = len(told) - COLUMNS_TOLD
+    return [*told[:COLUMNS_TOLD], f"and {more:,} columns more"] if more > 0 else told
+
+
+def _column(column: ColumnSetting | None) -> str:
+    if column is None:
+        return "none"
+    return f"{decode_type(column.type)}{'' if column.nullable else ' not null'}"
+
+
+def _shown(value: Any) -> str:
+    return repr(list(value) if isinstance(value, tuple) else value)
 
 
 def require_exclusion(store: Store, table: str) -> None:

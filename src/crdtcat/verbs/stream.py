@@ -111,7 +111,12 @@ class StreamWriter:
         return self.version
 
     def abort(self) -> None:
-        """Let go of everything written. No request; segments that are being stored are waited for."""
+        """Let go of everything written. No request; segments that are being stored are waited for.
+
+        What was committed stays, and stays told: then this does nothing, so `close` may always be called.
+        """
+        if self.version is not None:
+            return
         self._open = False
         if self._stager is not None:
             self._stager.abort()
