@@ -18,6 +18,8 @@ import pyarrow as pa
 from benchmarks.peers import versions
 from benchmarks.plots import Plot
 
+_BEGAN = time.monotonic()
+
 
 @dataclass(frozen=True)
 class Table:
@@ -97,7 +99,8 @@ def save(suite: str, purpose: str, results: Results, folder: Path, *, size: str,
 
 
 def progress(text: str) -> None:
-    print(f"    ... {text}", file=sys.stderr, flush=True)
+    """Say on standard error what begins now, and how long the run has taken so far."""
+    print(f"    ... {time.monotonic() - _BEGAN:4.0f} s  {text}", file=sys.stderr, flush=True)
 
 
 def _shown(item: Any) -> str:

@@ -4,6 +4,7 @@ was kept."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,8 +123,11 @@ def _compare(point: Point, answers: list[Answer], found: dict[str, Any], rows: i
     point.repeated = found["repeated"]
 
 
-def series(job: Job, kinds: Kinds, commits: int, seconds: float, *, generous: bool = True) -> Results:
-    """All points of all engines: a table for each place, and a plot."""
+def series(
+    job: Job, kinds: Kinds, commits: int, seconds: float, *, generous: Collection[str] | None = None
+) -> Results:
+    """All points of all engines: a table for each place, and a plot. The generous variant takes part in the
+    places of `generous`, or everywhere."""
     results = Results()
     rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}
     lines: dict[str, dict[str, list[tuple[float, float]]]] = {kind: {} for kind in kinds}
@@ -131,9 +135,10 @@ def series(job: Job, kinds: Kinds, commits: int, seconds: float, *, generous: bo
     notes: dict[str, list[str]] = {kind: [] for kind in kinds}
     with places() as where:
         for entrant in job.entrants():
-            variants = entrant.variants if generous else entrant.variants[:1]
             with crew(entrant) as workers:
                 for kind, counts in kinds.items():
+                    everywhere = generous is None or kind in generous
+                    variants = entrant.variants if everywhere else entrant.variants[:1]
                     for variant in variants:
                         name = label(entrant, variant)
                         for processes in counts:
@@ -188,4 +193,6 @@ def run(job: Job) -> Results:
     short: Kinds = {LOCAL: (16,), FAR: (1, 16)}
     counts = (1, 2, 4, 8, 16, 32, 64)
     full: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), counts)
-    return series(job, job.pick(tiny, short, full), job.pick(3, 10, 25), job.pick(20.0, 2.0, 20.0))
+    generous = job.pick(None, (FAR,), None)
+    kinds, commits, seconds = job.pick((tiny, 3, 20.0), (short, 10, 2.0), (full, 25, 20.0))
+    return series(job, kinds, commits, seconds, generous=generous)

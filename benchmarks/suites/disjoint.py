@@ -53,7 +53,7 @@ class Part(NamedTuple):
 def run(job: Job) -> Results:
     results = Results()
     tiny: Kinds = {LOCAL: (2,)}
-    short: Kinds = {LOCAL: (2, 8), FAR: (8,)}
+    short: Kinds = {LOCAL: (8,), FAR: (8,)}
     full: Kinds = dict.fromkeys((LOCAL, FAR), (2, 8, 32))
     kinds = job.pick(tiny, short, full)
     commits, seconds = job.pick(2, 5, 20), job.pick(20.0, 4.0, 60.0)

@@ -77,10 +77,10 @@ class Line:
 
 def run(job: Job) -> Results:
     tiny: Kinds = {LOCAL: (5, 10)}
-    short: Kinds = {LOCAL: (100, 1_000), FAR: (100,)}
+    short: Kinds = {LOCAL: (1_000,), FAR: (100,)}
     full: Kinds = {LOCAL: (10, 100, 1_000, 10_000), FAR: (10, 100, 1_000)}
     kinds = job.pick(tiny, short, full)
-    limit = job.pick(60.0, 4.0, 900.0)
+    limit = job.pick(60.0, 3.0, 900.0)
     results = Results()
     with places() as where:
         rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}

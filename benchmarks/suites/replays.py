@@ -70,7 +70,7 @@ def _appends(job: Job, where: Any, results: Results) -> None:
 def _tasks(job: Job, where: Any, results: Results) -> None:
     """icechunk#1012: many tasks that know nothing of each other commit once each, at the same time."""
     tasks, rows = job.pick(3, 12, 100), 100
-    kind = job.pick(LOCAL, FAR, FAR)
+    kind = job.pick(LOCAL, NEAR, FAR)
     table, notes = [], []
     for entrant in job.entrants():
         with crew(entrant) as workers:
