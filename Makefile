@@ -58,7 +58,7 @@ bench-full: setup bench-peers  ## The same at full size, hours
 proofs: setup  ## Machine-checked proofs and models
 	$(BIN)/python -m proofs
 
-mutants: setup  ## Mutation testing of the core, in full: about half an hour
+mutants: setup  ## Mutation testing of the core, in full: one to two hours
 	$(BIN)/python -m proofs.mutants_runner
 
 clean:  ## Remove everything that make made
