@@ -101,15 +101,17 @@ def test_peak_memory_does_not_depend_on_the_table(
 
 
 @pytest.mark.parametrize("held", [0, MIB])
-def test_rows_kept_in_files_are_the_same_rows(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_kept_in_files_are_the_same_rows(
+    held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = stored(2, by_chance)
     expected = table.read()
     monkeypatch.setattr(merge_read, "HELD_BYTES", held)
-    left = set(Path(tempfile.gettempdir()).glob("crdtcat-spill-*"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where no other test keeps anything
     assert table.read().equals(expected)
     assert table.compact().versions == 1
     assert table.read().equals(expected)
-    assert set(Path(tempfile.gettempdir()).glob("crdtcat-spill-*")) <= left
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_room_for_them_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
