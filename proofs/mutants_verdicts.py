@@ -1,9 +1,10 @@
 """What the last whole run of the mutants of each module found: `mutants.json`, kept with the code.
 
-An entry says of which code it is (a hash of the module's syntax tree without docstrings, so that words may
-change), of which mutants and of which tests, by their names. Where one of these changed, or a module was
-never run, the entry is *stale*: `make proofs` and every run of tests/proofs say so, with what to do, and
-`make test-all` fails. A run of the module writes its entry, and only if it left no survivor unexplained:
+An entry says of which code it is (a hash of the module's syntax tree without docstrings, types and what is
+imported for those alone, so that words and types may change), of which mutants and of which tests, by their
+names. Where one of these changed, or a module was never run, the entry is *stale*: `make proofs` and every
+run of tests/proofs say so, with what to do, and `make test-all` fails. A run of the module writes its entry,
+and only if it left no survivor unexplained:
 
     python -m proofs.mutants_runner --record [module ...]
 
@@ -37,15 +38,38 @@ class Entry(TypedDict):
 
 def run_of(module: str, tests: Sequence[str]) -> str:
     """The hash of a module's code, of the names of its mutants and of its list of tests."""
-    tree = ast.parse(path_of(module).read_text())
+    said = [code(path_of(module).read_text()), *(mutant.name for mutant in mutants(module)), *tests]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]
+
+
+def code(source: str) -> str:
+    """What a module does when it runs: no docstrings, no types, nothing that is imported for types alone."""
+    tree = _Untyped().visit(ast.parse(source))
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            node.names = [name for name in node.names if (name.asname or name.name.split(".")[0]) in used]
+    lines = ast.unparse(tree).splitlines()
+    return "\n".join(line for line in lines if line.strip() and not line.endswith("import "))
+
+
+class _Untyped(ast.NodeTransformer):
+    """Takes docstrings and types away. Fields of classes keep their names: those are what they are for."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+        elif isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(None)
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
             and ast.get_docstring(node) is not None
         ):
             node.body = node.body[1:] or [ast.Pass()]
-    said = [ast.unparse(tree), *(mutant.name for mutant in mutants(module)), *tests]
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]
+        return node
 
 
 def read(path: Path = VERDICTS) -> dict[str, Entry]:

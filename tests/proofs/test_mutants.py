@@ -70,6 +70,10 @@ def test_a_change_of_code_makes_a_run_stale_and_a_change_of_words_does_not(
     assert said() == ""
     source.write_text('"""Other."""\ndef f(a):\n    return a + 1\n')
     assert said() == ""
+    source.write_text("from typing import Any\ndef f(a: Any) -> Any:\n    return a + 1\n")  # types
+    assert said() == ""
+    source.write_text("from operator import add\ndef f(a):\n    return add(a, 1)\n")
+    assert "module (changed since" in said()
     source.write_text("def f(a):\n    return a + 2\n")
     assert "module (changed since" in said()
     assert "`python -m proofs.mutants_runner --record module` runs one; commit proofs/mutants.json" in said()
