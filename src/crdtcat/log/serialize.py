@@ -34,6 +34,7 @@ from crdtcat.limits import BUNDLE_FILE_BYTES_MAX
 from crdtcat.log.log import ID, Log
 from crdtcat.log.order import without_empty_values
 from crdtcat.log.statistics import from_sections, to_sections
+from crdtcat.object_bytes import ObjectBytes
 
 _FIXED = {
     "operation": "<u1",
@@ -111,7 +112,7 @@ class Summary:
     bytes: int = 0
 
 
-def read_summary(data: bytes | memoryview, name: str) -> Summary:
+def read_summary(data: ObjectBytes, name: str) -> Summary:
     """The summary at the beginning of a bundle, of which `data` may be only the first part.
 
     Raises:
@@ -129,7 +130,7 @@ def read_summary(data: bytes | memoryview, name: str) -> Summary:
         raise Corrupt(name, f"malformed summary: {error}") from error
 
 
-def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
+def decode_bundle(data: ObjectBytes, folder: str, name: str) -> Bundle:
     """The bundle in a file, arrays in place. Cost: one BLAKE3 pass and O(versions + chunks) checks.
 
     Theorem: `bundle_decodes_to_join`.

@@ -5,19 +5,23 @@ And what is in a folder, or in its way.
 
 from __future__ import annotations
 
+import mmap
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from crdtcat.errors import RequestRefused
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.scattered import Scattered
 from crdtcat.store.values import Content, Names
 
 HIDDEN: Final = ".crdtcat-"
 """How the names of files begin that are being written."""
 _SMALL_BYTES: Final = 16 * 1024
+LARGE_BYTES: Final = 16 * 2**20
+"""From this size on, a file that is read whole gets memory of its own."""
 
 
 def hidden_in(folder: str) -> str:
@@ -48,13 +52,15 @@ def _in_the_way(folder: str) -> str | None:
     return None if os.path.isdir(folder) else folder  # noqa: PTH112
 
 
-def read_range(descriptor: int, start: int, stop: int | None) -> bytes:
-    """The bytes from `start` to before `stop`, or to the end."""
+def read_range(descriptor: int, start: int, stop: int | None) -> ObjectBytes:
+    """The bytes from `start` to before `stop`, or to the end; of a large file without `stop` as a view."""
     if stop is None:
         data = os.pread(descriptor, _SMALL_BYTES, start)
         if len(data) < _SMALL_BYTES:  # most objects: then asking for the size first would cost a third more
             return data
     end = os.fstat(descriptor).st_size if stop is None else stop
+    if stop is None and end - start >= LARGE_BYTES:
+        return _read_apart(descriptor, start, end)
     parts: list[bytes] = []
     while start < end:
         part = os.pread(descriptor, end - start, start)
@@ -63,6 +69,24 @@ def read_range(descriptor: int, start: int, stop: int | None) -> bytes:
         parts.append(part)
         start += len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _read_apart(descriptor: int, start: int, end: int) -> memoryview:
+    """The bytes from `start` to before `end`, or as many as there are, in memory of their own.
+
+    A copy, and not the file mapped: what was checked against a hash is what is used, whatever becomes of the
+    file. The memory asks for large pages: to find a small one for every 4 KB takes longer than to read them.
+    It is given back with the last view of it, and a view hashes, as the object below it does.
+    """
+    memory = mmap.mmap(-1, end - start, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    view = memoryview(memory)
+    held = 0
+    while held < len(view) and (count := os.preadv(descriptor, [view[held:]], start + held)):
+        held += count
+    return view[:held].toreadonly()
 
 
 def write_all(descriptor: int, data: Content, *, start: int = 0) -> None:
