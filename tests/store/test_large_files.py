@@ -43,6 +43,15 @@ def test_the_bytes_are_the_same_whatever_they_lie_in(store: LocalStore, size: in
     assert store.get("x", 3) == data[3:]
 
 
+@pytest.mark.parametrize("cores", [1, 2, 3, 64, None])
+def test_however_many_read(store: LocalStore, cores: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    for size in (LARGE, LARGE + 4096, 2 * LARGE + 4095, 5 * LARGE + 1):
+        data = os.urandom(size)
+        store.put("x", data)
+        assert store.get("x") == data
+
+
 def test_nobody_writes_through_a_view(store: LocalStore) -> None:
     store.put("x", bytes(LARGE))
     found = store.get("x")
@@ -81,6 +90,13 @@ def test_a_file_that_is_read_in_pieces_or_ends_early(
         return read(descriptor, [buffers[0][: max(0, LARGE - offset)]], offset)
 
     monkeypatch.setattr(os, "preadv", short)
+    assert store.get("x") == data[:LARGE]
+
+    def middle(descriptor: int, buffers: Any, offset: int) -> int:  # and grown again
+        count = read(descriptor, [buffers[0][: max(0, LARGE - offset)]], offset)
+        return count or (read(descriptor, buffers, offset) if offset > 2 * LARGE else 0)
+
+    monkeypatch.setattr(os, "preadv", middle)
     assert store.get("x") == data[:LARGE]
 
 
