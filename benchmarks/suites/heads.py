@@ -28,6 +28,7 @@ from crdtcat.log import Log, State, encode_bundle
 from crdtcat.log.log import ID, ID_FIELDS, NONE
 from crdtcat.log.statistics import from_sections
 from crdtcat.protocol import bundle_name
+from crdtcat.store.local import LocalStore
 
 PURPOSE = (
     "A head from versions nobody bundled, against reading and MessagePack-decoding the same files (aim: "
@@ -138,7 +139,7 @@ def _resident_bytes() -> int:
 
 
 def _head(path: Path) -> Head:
-    data = path.read_bytes()
+    data = LocalStore(path.parent).get(path.name)  # as a handle reads it
     state = State(FOLDER).joined([(bundle_name(FOLDER, 1, digest(data)), data)])
     assert not state.gaps()
     head = Head("bench", state.log, Settings())

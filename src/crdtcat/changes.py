@@ -19,6 +19,7 @@ from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, enc
 from crdtcat.key_reading import KeyReader
 from crdtcat.log import Log, State, join
 from crdtcat.modes import ModeSwitched
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import claim_name
 from crdtcat.protocol.claimer import NO_CLAIM, Parent, Verdict
 from crdtcat.reading import Asked
@@ -103,7 +104,7 @@ class LogChange:
         _, data = self.sealed(parent, hlc)
         return log_of(self.folder, parent.number + 1, data)
 
-    def judged(self, number: int, data: bytes) -> Verdict:
+    def judged(self, number: int, data: ObjectBytes) -> Verdict:
         """Somebody else's claim of a number, from its file."""
         return judged(self, number, data)
 
@@ -129,7 +130,7 @@ def judged_by(change: LogChange, writes: Iterable[WriteSet], log: Log, index: in
     return Verdict(theirs.id, found + (change.asked.judged(log, index) if change.asked else ()))
 
 
-def judged(change: LogChange, number: int, data: bytes) -> Verdict:
+def judged(change: LogChange, number: int, data: ObjectBytes) -> Verdict:
     """What a claim's file means for a change: one version, or those of a transaction, decided or not."""
     id, body = decode_version(data, str(number))
     if "t" in body:
@@ -145,6 +146,6 @@ def judged(change: LogChange, number: int, data: bytes) -> Verdict:
     return Verdict(verdicts[-1].id, tuple(item for verdict in verdicts for item in verdict.conflicts))
 
 
-def log_of(folder: str, number: int, data: bytes) -> Log:
+def log_of(folder: str, number: int, data: ObjectBytes) -> Log:
     """The log of one claim."""
     return State(folder).joined([(claim_name(folder, number), data)]).log

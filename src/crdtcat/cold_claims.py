@@ -21,6 +21,7 @@ from crdtcat.format.version import TO_MERGE, UPKEEP, decode_version
 from crdtcat.log import Log, State
 from crdtcat.log.modes import mode_of
 from crdtcat.modes import ModeSwitched
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.pauses import Pace
 from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
 from crdtcat.protocol.claimer import Claimer, Parent
@@ -51,7 +52,7 @@ class Chain:
     known_at: float = 0.0
     crowded: bool = False
     pace: Pace = field(default_factory=Pace)
-    met: dict[str, bytes] = field(default_factory=dict)
+    met: dict[str, ObjectBytes] = field(default_factory=dict)
     met_at: float = 0.0
 
     def saw(self, parent: Parent, known_at: float) -> None:
@@ -59,14 +60,14 @@ class Chain:
         if self.parent is None or parent.number >= self.parent.number:
             self.parent, self.known_at = parent, known_at
 
-    def meet(self, name: str, data: bytes) -> None:
+    def meet(self, name: str, data: ObjectBytes) -> None:
         """Keep the file of a claim for the next refresh, up to a few."""
         if not self.met:
             self.met_at = elapsed_clock()
         if len(self.met) < MET_MAX:
             self.met[name] = data
 
-    def at_hand(self, young_seconds: float) -> dict[str, bytes]:
+    def at_hand(self, young_seconds: float) -> dict[str, ObjectBytes]:
         """Such files, if they are young enough that their names cannot have been used again. Once."""
         met, self.met = self.met, {}
         return met if elapsed_clock() - self.met_at < young_seconds else {}
@@ -163,7 +164,7 @@ def write_hint(session: Session, parent: Parent) -> None:
         session.store.put(hint_name(session.folder), seal_json(content))
 
 
-def _decoded(data: bytes, name: str) -> Parent | None:
+def _decoded(data: ObjectBytes, name: str) -> Parent | None:
     try:
         content = unseal_json(data, name)
         number, id = int(content["number"]), VersionId.parse(content["id"])

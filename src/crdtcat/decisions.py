@@ -20,6 +20,7 @@ from crdtcat.errors import StoreUnavailable
 from crdtcat.format.decision import decode_decision, encode_decision
 from crdtcat.log import State
 from crdtcat.log.transactions import transactions_in
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import decision_name
 from crdtcat.store import Missing, Store
 
@@ -57,7 +58,7 @@ def decide(
     return found is not False  # the coordinator's own, of which the answer was lost: those of others stay
 
 
-def decisions_for(store: Store, state: State) -> list[tuple[str, bytes]]:
+def decisions_for(store: Store, state: State) -> list[tuple[str, ObjectBytes]]:
     """The decisions that a state waits for and that were made, as files. One GET for each."""
     names = state.undecided()
     answers = store.get_many([(name, 0, None) for name in names])

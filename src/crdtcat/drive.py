@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import StoreError, StoreUnavailable
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.publish import Outcome, Publish
 from crdtcat.protocol.requests import (
     AgingStep,
@@ -40,7 +41,7 @@ Unclear = dict[str, StoreError]
 def run(
     step: StepT,
     store: Store,
-    at_hand: Mapping[str, bytes] = MappingProxyType({}),
+    at_hand: Mapping[str, ObjectBytes] = MappingProxyType({}),
     unclear: Unclear | None = None,
 ) -> StepT:
     """Run a step to its end. Raises what the store raises, except that an unclear PUT is an answer.
@@ -92,7 +93,7 @@ def answers(
     store: Store,
     wants: Sequence[Request],
     unclear: Unclear,
-    at_hand: Mapping[str, bytes] = MappingProxyType({}),
+    at_hand: Mapping[str, ObjectBytes] = MappingProxyType({}),
 ) -> Sequence[Answer]:
     """Carry out requests; GETs go out together. `unclear` collects PUTs that may have worked."""
     if all(isinstance(want, Get) for want in wants):

@@ -22,6 +22,7 @@ from typing import Final
 
 from crdtcat.errors import Corrupt, DataError, NotFound
 from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import is_claim
 from crdtcat.store import Missing, Store
 from crdtcat.store.values import Answers
@@ -166,7 +167,7 @@ def _following(store: Store, dropped: Mapping[str, Found]) -> dict[str, Found]:
     return found
 
 
-def _decoded(table: str, number: int | None, data: bytes | None) -> Found:
+def _decoded(table: str, number: int | None, data: ObjectBytes | None) -> Found:
     """A file's settings: `settings.json` without a number, that of one incarnation with."""
     if data is None:
         return None

@@ -20,6 +20,7 @@ from crdtcat.locks import ForkSafeLock
 from crdtcat.lost_settings import drop_likely, is_there, known_or_likely, require_none
 from crdtcat.maintenance import CatalogStats, Depth, Progress, TableStats, VerifyReport
 from crdtcat.names import validate_table_name
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.session import Session
 from crdtcat.table import Table
 from crdtcat.tended_catalog import TendedCatalog
@@ -228,7 +229,7 @@ class NamedTables(TendedCatalog):
         return there
 
     @staticmethod
-    def _is_marker(data: bytes | None) -> bool:
+    def _is_marker(data: ObjectBytes | None) -> bool:
         """Whether there is one. Raises `Corrupt`, `UnsupportedFormat`."""
         if data is not None:
             check_marker(data)

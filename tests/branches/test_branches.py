@@ -294,7 +294,7 @@ def test_a_damaged_start_is_reported_by_name() -> None:
     catalog, main = started(1)
     main.branch("b")
     (start,) = catalog.store.list(branches_folder("t", 1))
-    data = catalog.store.get(start.name)
+    data = bytes(catalog.store.get(start.name))
     catalog.store.put(start.name, data.replace(b"main", b"mine"))
     with pytest.raises(Corrupt, match=r"refs/branches/b\.json"):
         another(catalog).table("t", "b")

@@ -174,7 +174,7 @@ def test_a_table_that_is_made_while_one_looks_is_no_damage(monkeypatch: pytest.M
 
 def test_settings_of_a_later_release_are_no_damage() -> None:
     catalog, name = made("once")
-    text = catalog.store.get(name).replace(b'"format":1', b'"format":2')
+    text = bytes(catalog.store.get(name)).replace(b'"format":1', b'"format":2')
     catalog.store.put(name, text)
     for call in (another(catalog).drop_table, another(catalog).verify):
         with pytest.raises(UnsupportedFormat):

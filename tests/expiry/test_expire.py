@@ -357,7 +357,7 @@ def test_a_damaged_base_is_reported_by_name() -> None:
     catalog, table = started(1, 2)
     table.expire(older_than=NOW)
     name = "tables/t/main/zz00000001.b"
-    data = catalog.store.get(name)
+    data = bytes(catalog.store.get(name))
     catalog.store.put(name, data[:100] + bytes([data[100] ^ 1]) + data[101:])
     with pytest.raises(Corrupt, match=r"zz00000001\.b"):
         fresh(catalog).read()

@@ -39,7 +39,7 @@ def _objects(store: Store) -> Objects:
     folders = ["tables/t/", "tables/t/main/", "tables/t/refs/tags/"]
     folders += [f"data/{name}/" for name in store.folders("data/")]
     names = ["crdtcat.json", *(item.name for folder in folders for item in store.list(folder))]
-    return {name: store.get(name) for name in names}
+    return {name: bytes(store.get(name)) for name in names}
 
 
 def _look(store: Store) -> Content:

@@ -102,7 +102,7 @@ def test_files_that_vanish_for_ever_end_in_an_error_not_a_loop() -> None:
     _table_of(store.inner, 2)
     name, data = "", b""
     for item in store.inner.list("tables/t/main/"):
-        name, data = item.name, store.inner.get(item.name)
+        name, data = item.name, bytes(store.inner.get(item.name))
 
     def flicker(call: Call) -> Fault | None:
         if call.kind == "get" and call.name == name:

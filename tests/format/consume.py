@@ -47,9 +47,9 @@ def build() -> tuple[MemoryStore, list[tuple[str, bytes]], list[tuple[str, bytes
     table.rename_column("x", "y")
     table.restore(first.id)
     table.drop_column("when")
-    versions = [(item.name, store.get(item.name)) for item in store.list(FOLDER)]
+    versions = [(item.name, bytes(store.get(item.name))) for item in store.list(FOLDER)]
     table.checkpoint()
-    bundles = [(i.name, store.get(i.name)) for i in store.list(FOLDER) if i.name.endswith(".b")]
+    bundles = [(i.name, bytes(store.get(i.name))) for i in store.list(FOLDER) if i.name.endswith(".b")]
     return store, versions, bundles
 
 

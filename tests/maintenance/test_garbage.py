@@ -258,7 +258,7 @@ DAMAGE: dict[str, Callable[[str], bool]] = {
 def test_what_cannot_be_read_ends_it_before_anything_is_deleted(kind: str, how: str) -> None:
     catalog = everything(open_store(fresh_url()))
     name = next(name for name in objects(catalog) if DAMAGE[kind](name))
-    data = catalog.store.get(name)
+    data = bytes(catalog.store.get(name))
     if how == "damaged":
         catalog.store.put(name, data[:30] + bytes([data[30] ^ 1]) + data[31:])
     elif kind in ("a version", "a version of a branch"):  # one that nobody refers to can vanish unseen

@@ -92,7 +92,7 @@ def test_every_damaged_byte_of_every_object_is_found_and_none_is_read() -> None:
         transaction.append("t", rows(frozenset({5})))
     store, table = catalog.store, catalog.table("t")
     expected = _read(store)
-    whole = {name: data for name in objects(catalog) if (data := store.get(name))}
+    whole = {name: data for name in objects(catalog) if (data := bytes(store.get(name)))}
     assert {name.rpartition(".")[2] for name in whole} == {"json", "v", "b", "parquet", "g", "l"}
     for kind in ("log", "segments", "small files"):
         mine = {name: data for name, data in whole.items() if _kind(name) == kind}
@@ -119,7 +119,7 @@ def test_no_log_file_with_any_damaged_byte_is_taken_for_one() -> None:
     """Every byte, at the one place where readers and `verify` alike learn that a file is damaged."""
     catalog = everything()
     folder = catalog.table("t")._session.folder
-    files = {name: catalog.store.get(name) for name in objects(catalog) if _kind(name) == "log"}
+    files = {name: bytes(catalog.store.get(name)) for name in objects(catalog) if _kind(name) == "log"}
     assert len(files) == 5
     for name, data in files.items():
         State(folder).joined([(name, data)])
@@ -140,7 +140,7 @@ def test_every_damaged_byte_of_a_strict_table_with_a_transaction_and_of_a_branch
     branch = main.branch("b")
     branch.append(rows(frozenset({2})))
     handles, store = [*strict, main, branch], catalog.store
-    whole = {name: data for name in objects(catalog) if (data := store.get(name))}
+    whole = {name: data for name in objects(catalog) if (data := bytes(store.get(name)))}
     ends = {name.rpartition(".")[2] for name in whole}
     assert ends == {"json", "v", "b", "c", "decision", "parquet"}
     for name, data in whole.items():
@@ -160,7 +160,7 @@ def test_damage_of_claims_that_a_bundle_has_and_of_the_hint_is_found_and_costs_n
         table.append(rows(frozenset({number})))
     table.checkpoint()
     store = catalog.store
-    whole = {name: store.get(name) for name in objects(catalog) if name.endswith((".c", "/hint"))}
+    whole = {name: bytes(store.get(name)) for name in objects(catalog) if name.endswith((".c", "/hint"))}
     assert len(whole) == 4
     for name, data in whole.items():
         for damaged in (_flipped(data, len(data) // 2), data[:-1], b""):
@@ -177,7 +177,7 @@ def test_truncated_and_grown_objects_are_found() -> None:
     catalog = everything()
     store, table = catalog.store, catalog.table("t")
     for name in objects(catalog):
-        data = store.get(name)
+        data = bytes(store.get(name))
         if not data:
             continue
         for other in (b"", data[:-1], data[: len(data) // 2], data + b"\0", data + data):
@@ -381,7 +381,7 @@ def test_a_segment_fetched_in_pieces_is_checked_as_well(monkeypatch: pytest.Monk
     monkeypatch.setattr("crdtcat.chunks.check.UNIT_BYTES", 300)
     assert table.verify("content").ok
     name = segment(catalog)
-    data = catalog.store.get(name)
+    data = bytes(catalog.store.get(name))
     for at in range(0, len(data), 3):
         damage(catalog, name, at)
         assert [problem.name for problem in table.verify().problems] == [name], f"byte {at}"
@@ -513,7 +513,7 @@ def test_a_branch_rests_on_its_source() -> None:
         (branch, f"tables/t/b/{version.id}.v", (branch, twig)),
         (branch, "tables/t/refs/branches/b.json", (branch, twig)),
     ):
-        data = catalog.store.get(name)
+        data = bytes(catalog.store.get(name))
         for other in (data[:-1], data[:20] + bytes([data[20] ^ 4]) + data[21:]):
             catalog.store.put(name, other)
             for each in by:

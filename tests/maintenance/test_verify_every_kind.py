@@ -112,7 +112,7 @@ def test_damage_in_every_kind_of_object_is_found_and_never_read() -> None:
     assert all(table.verify("content").ok for table in handles(store).values())
     chance = random.Random(0)
     for name in objects(catalog):
-        data = store.get(name)
+        data = bytes(store.get(name))
         if not data or not any(_matches(name, pattern) for pattern in KINDS.values()):
             continue
         everywhere = range(len(data))

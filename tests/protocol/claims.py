@@ -11,6 +11,7 @@ from crdtcat.cold_claims import holds, newest
 from crdtcat.format.ops import Ops
 from crdtcat.format.version import decode_version, encode_version
 from crdtcat.log import State
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Collector, Request
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.committer import Committer
@@ -46,7 +47,7 @@ class Setting:
             }
         )
 
-    def judged(self, number: int, data: bytes) -> Verdict:
+    def judged(self, number: int, data: ObjectBytes) -> Verdict:
         id, body = decode_version(data, str(number))
         assert body["#"] == number
         return Verdict(id, (f"{number} sets it too",) if self.property.encode() in body["x"] else ())

@@ -13,6 +13,7 @@ from crdtcat.format.version import encode_version
 from crdtcat.log import State, Summary
 from crdtcat.maintenance.bundling import FilesPlan, result_of
 from crdtcat.maintenance.checkpoint import CheckpointPlan
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Get, Got, Outcome, Put, Stored, base_name, bundle_name, bundle_rank
 from crdtcat.protocol.bundler import (
     BUNDLE_VERSIONS_MAX,
@@ -48,10 +49,10 @@ class Wanting:
     more: tuple[str, ...] = ()
     at_once: int = 2
 
-    def wanted(self, files: Sequence[tuple[str, bytes]]) -> Sequence[str]:
+    def wanted(self, files: Sequence[tuple[str, ObjectBytes]]) -> Sequence[str]:
         return (*self.names, *(self.more if files else ()))
 
-    def made(self, files: Sequence[tuple[str, bytes]], *, old: bool) -> Made | None:
+    def made(self, files: Sequence[tuple[str, ObjectBytes]], *, old: bool) -> Made | None:
         found = ",".join(name for name, _ in files)
         return Made((Put("segment", b""), Put(found, b"")), len(files)) if files and not old else None
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Got, ListPage, Object, PutIfAbsent
 from crdtcat.protocol.claimer import BATCH_MAX, LOOKS_MAX, LOOKS_MIN, Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.requests import Created, Get, Listed
@@ -164,7 +165,7 @@ def test_files_found_together_are_judged_one_by_one_and_kept_while_somebody_deci
 
 def test_one_in_the_middle_that_is_not_decided_is_judged_again() -> None:
     class Waiting(Setting):
-        def judged(self, number: int, data: bytes) -> Verdict:
+        def judged(self, number: int, data: ObjectBytes) -> Verdict:
             found = super().judged(number, data)
             return found._replace(undecided=7) if number == 3 and not decided else found
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from crdtcat.log import State
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Got, PutIfAbsent
 from crdtcat.protocol.claimer import TRIES, Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.requests import Created, Get
@@ -45,14 +46,14 @@ def begun(writer: int = 1, name: str = "", parent: Parent = FIRST) -> Claimer[Se
 class Waiting(Setting):
     """A change to which every number is held by a transaction that is not decided."""
 
-    def judged(self, number: int, data: bytes) -> Verdict:
+    def judged(self, number: int, data: ObjectBytes) -> Verdict:
         return super().judged(number, data)._replace(undecided=7)
 
 
 class Passing(Setting):
     """A change to which every number is void."""
 
-    def judged(self, number: int, data: bytes) -> Verdict:
+    def judged(self, number: int, data: ObjectBytes) -> Verdict:
         return super().judged(number, data)._replace(void=True)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from crdtcat.errors import Corrupt, StoreUnavailable
 from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import (
     Created,
     Delete,
@@ -50,7 +51,7 @@ def test_listings_of_many_pages_and_answers_that_are_lost() -> None:
 class Backward(Closer):
     """Reads what was settled after it has listed what is there."""
 
-    def _read(self, data: bytes) -> Closer:
+    def _read(self, data: ObjectBytes) -> Closer:
         step = Closer._read(self, data)
         return step if step.done else replace(step, names=self.names, after=None, listed=True)
 

@@ -10,6 +10,7 @@ import pytest
 from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, StoreUnavailable
 from crdtcat.log import State
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import (
     Collector,
     Delete,
@@ -125,7 +126,7 @@ class Counted(NamedTuple):
         del names
         return ()
 
-    def joined(self, files: Sequence[tuple[str, bytes]]) -> Counted:
+    def joined(self, files: Sequence[tuple[str, ObjectBytes]]) -> Counted:
         return Counted(self.held | {name for name, _ in files})
 
     def undecided(self) -> Sequence[str]:
@@ -160,7 +161,7 @@ DECISION = f"transactions/{7:016x}.decision"
 class Deciding(Counted):
     """A state that needs to know one decision."""
 
-    def joined(self, files: Sequence[tuple[str, bytes]]) -> Deciding:
+    def joined(self, files: Sequence[tuple[str, ObjectBytes]]) -> Deciding:
         return Deciding(super().joined(files).held)
 
     def undecided(self) -> Sequence[str]:

@@ -195,7 +195,7 @@ def test_a_damaged_segment_is_not_carried() -> None:
     a, b = lake(inline_bytes=0), lake()
     a.commit("t", [{"n": 1}])
     (name,) = (name for name in objects(a) if name.startswith("data/"))
-    data = a.store.get(name)
+    data = bytes(a.store.get(name))
     a.store.put(name, data[:-20] + bytes([data[-20] ^ 1]) + data[-19:])
     with pytest.raises(Corrupt, match="data/"):
         a.sync(b)

@@ -441,7 +441,7 @@ def test_damage_is_told_by_name() -> None:
     with catalog.transaction() as tx:
         tx.append("a", rows(1))
     (item,) = catalog.store.list("transactions/")
-    data = catalog.store.get(item.name)
+    data = bytes(catalog.store.get(item.name))
     catalog.store.put(item.name, data[:-40] + bytes([data[-40] ^ 1]) + data[-39:])
     with pytest.raises(Corrupt, match="transactions/"):
         Catalog(url).read("a")

@@ -22,6 +22,7 @@ from crdtcat.chunks.decode import Decoder
 from crdtcat.chunks.footer import MAGIC, Footer, SegmentRef, decode_footer
 from crdtcat.chunks.read import fetch, footer_start
 from crdtcat.errors import Corrupt, DataError, UnsupportedFormat
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Store
 
 UNIT_BYTES: Final = 8 * 2**20  # encoded bytes fetched and checked at a time
@@ -141,7 +142,7 @@ class _Fetched:
     """The bytes of some row groups: part of a whole file, or one run, since row groups are neighbours."""
 
     def __init__(
-        self, store: Store, ref: SegmentRef, footer: Footer, groups: Sequence[int], whole: bytes | None
+        self, store: Store, ref: SegmentRef, footer: Footer, groups: Sequence[int], whole: ObjectBytes | None
     ) -> None:
         places = [place for group in groups for place in footer.places[group]]
         self._start = 0 if whole is not None or 0 in groups else min(place.start for place in places)

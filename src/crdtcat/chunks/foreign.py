@@ -28,6 +28,7 @@ from crdtcat.chunks.parquet_footer import picked_footer
 from crdtcat.chunks.storage_types import storage_type
 from crdtcat.chunks.stretch import bytes_of
 from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, Missing
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Store
 
 TAIL_GUESS_BYTES: Final = 64 * 1024  # most footers are shorter; a longer one takes another GET
@@ -113,7 +114,7 @@ class ForeignFile:
         data = memoryview(b"".join((MAGIC, body, tail)))
         return Taken(self.url, data, pq.read_metadata(pa.BufferReader(pa.py_buffer(tail))), len(groups))
 
-    def _bytes(self, store: Store, first: int, last: int) -> bytes:
+    def _bytes(self, store: Store, first: int, last: int) -> ObjectBytes:
         start, stop = self.groups[first].start, self.groups[last].stop
         data = _fetched(store, self.url, self.name, start, stop)
         if len(data) != stop - start:
@@ -175,9 +176,8 @@ def read_foreign(store: Store, name: str, size: int) -> ForeignFile:
         raise InvalidArgument(f"{url} is not a Parquet file: its footer would be longer than it is")
     if length > len(tail):
         tail = _fetched(store, url, name, size - length, size)
-    tail = tail[len(tail) - length :]
     try:
-        return _understood(url, name, size, tail)
+        return _understood(url, name, size, bytes(tail[len(tail) - length :]))
     except (pa.ArrowException, OSError, ValueError, IndexError, KeyError) as error:
         if isinstance(error, CrdtcatError):
             raise
@@ -217,14 +217,14 @@ def _group(group: Any) -> ForeignGroup:
     return ForeignGroup(group.num_rows, start, stop, group.total_byte_size, follow and not elsewhere)
 
 
-def _in_place(start: int, data: bytes) -> pa.Buffer:
+def _in_place(start: int, data: ObjectBytes) -> pa.Buffer:
     """A buffer in which bytes lie where they do in the file; what is before costs address space only."""
     sparse = np.empty(start + len(data), np.uint8)
     sparse[start:] = np.frombuffer(data, np.uint8)
     return pa.py_buffer(sparse)
 
 
-def _fetched(store: Store, url: str, name: str, start: int, stop: int) -> bytes:
+def _fetched(store: Store, url: str, name: str, start: int, stop: int) -> ObjectBytes:
     try:
         return store.get(name, start, stop)
     except Missing as error:

@@ -30,6 +30,7 @@ from crdtcat.chunks.decode import Decoder, Verify, decode_groups
 from crdtcat.chunks.footer import MAGIC, Footer, SegmentRef, decode_footer
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.errors import Corrupt, InvalidArgument
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Missing, Range, Store
 
 __all__ = [
@@ -99,7 +100,7 @@ def read_chunks(
         Corrupt: the segment is missing, truncated, damaged, or holds other chunks than expected.
         InvalidArgument: a column the segment does not have.
     """
-    whole: bytes | None = None
+    whole: ObjectBytes | None = None
     if columns is None and footers.get(ref) is None and _wants_whole_file(ref, groups):
         (whole,) = fetch(store, ref, [(0, ref.size)])
         footers.put(ref, decode_footer(ref, memoryview(whole)[footer_start(ref) :]))
@@ -115,7 +116,7 @@ def read_chunks(
     return decode_groups(decoder, numbers, threads)
 
 
-def _cached(footers: FooterCache, ref: SegmentRef, whole: bytes) -> Footer:
+def _cached(footers: FooterCache, ref: SegmentRef, whole: ObjectBytes) -> Footer:
     """The footer just put, or parsed again if the cache is too small for it."""
     return footers.get(ref) or decode_footer(ref, memoryview(whole)[footer_start(ref) :])
 
@@ -151,10 +152,10 @@ def _column_numbers(ref: SegmentRef, footer: Footer, columns: Sequence[str] | No
     return [numbers[name] for name in columns]
 
 
-def fetch(store: Store, ref: SegmentRef, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+def fetch(store: Store, ref: SegmentRef, ranges: Sequence[tuple[int, int]]) -> list[ObjectBytes]:
     """Bytes of a segment. Raises `Corrupt` if it is missing or shorter than it should be."""
     wanted: list[Range] = [(ref.name, start, stop) for start, stop in ranges]
-    answers: list[bytes | None]
+    answers: list[ObjectBytes | None]
     try:
         answers = store.get_many(wanted) if len(wanted) != 1 else [store.get(*wanted[0])]
     except Missing:

@@ -12,6 +12,7 @@ from typing import Final
 
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import seal, unseal
+from crdtcat.object_bytes import ObjectBytes
 
 _BYTES = 8
 
@@ -44,7 +45,7 @@ class Closed:
 NOTHING_CLOSED: Final = Closed()
 
 
-def decode_closed(data: bytes, name: str, number: int) -> Closed:
+def decode_closed(data: ObjectBytes, name: str, number: int) -> Closed:
     """What the file of a number says. Raises `Corrupt`, `UnsupportedFormat`."""
     body = bytes(unseal(b"T", data, name))
     numbers = [int.from_bytes(body[at : at + _BYTES], "big") for at in range(0, len(body), _BYTES)]

@@ -17,6 +17,7 @@ from typing import Final
 
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import seal, unseal
+from crdtcat.object_bytes import ObjectBytes
 
 FOLDER: Final = "garbage/"
 TITLE_BYTES: Final = 24
@@ -48,7 +49,7 @@ def encode_let_go(titles: Iterable[bytes]) -> bytes:
     return seal(b"L", b"".join(sorted(titles)))
 
 
-def decode_titles(data: bytes, name: str) -> list[bytes]:
+def decode_titles(data: ObjectBytes, name: str) -> list[bytes]:
     """The segments in a list of either kind. Raises `Corrupt`, `UnsupportedFormat`."""
     body = bytes(unseal(b"L" if is_let_go(name) else b"G", data, name))
     if len(body) % TITLE_BYTES:

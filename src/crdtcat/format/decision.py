@@ -8,6 +8,7 @@ from typing import Any
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.object_bytes import ObjectBytes
 
 
 def encode_decision(*, committed: bool, claims: Mapping[str, int] | None = None) -> bytes:
@@ -21,7 +22,7 @@ def encode_decision(*, committed: bool, claims: Mapping[str, int] | None = None)
     return seal_json(content)
 
 
-def decided_claims(data: bytes, name: str) -> dict[str, int] | None:
+def decided_claims(data: ObjectBytes, name: str) -> dict[str, int] | None:
     """Every claim that waited for a decision, by log folder; `None`: it does not say. Raises `Corrupt`."""
     claims = unseal_json(data, name).get("claims")
     if claims is None:
@@ -31,7 +32,7 @@ def decided_claims(data: bytes, name: str) -> dict[str, int] | None:
     return claims
 
 
-def decode_decision(data: bytes, name: str) -> bool:
+def decode_decision(data: ObjectBytes, name: str) -> bool:
     """Whether it says committed. Raises `Corrupt`, `UnsupportedFormat`."""
     found = unseal_json(data, name).get("decision")
     if found not in ("committed", "aborted"):

@@ -23,6 +23,7 @@ from typing import Literal
 from blake3 import blake3
 
 from crdtcat.errors import Corrupt, UnsupportedFormat
+from crdtcat.object_bytes import ObjectBytes
 
 MAGIC = b"CRDTCAT"
 FORMAT_NUMBER = 1
@@ -40,7 +41,7 @@ def seal(kind: Kind, body: bytes | bytearray) -> bytes:
     return framed + blake3(framed).digest()
 
 
-def unseal(kind: Kind, data: bytes, name: str) -> memoryview:
+def unseal(kind: Kind, data: ObjectBytes, name: str) -> memoryview:
     """The body of a file, without a copy, once its trailer has been checked.
 
     Args:
@@ -61,7 +62,7 @@ def unseal(kind: Kind, data: bytes, name: str) -> memoryview:
     if _hash(view[:end]) != view[end:]:
         raise Corrupt(name, "damaged: the content does not match its BLAKE3 trailer")
     if data[7:8] != kind:
-        raise Corrupt(name, f"holds a file of kind {data[7:8]!r} where {kind!r} belongs")
+        raise Corrupt(name, f"holds a file of kind {bytes(data[7:8])!r} where {kind!r} belongs")
     number = int.from_bytes(data[8:10], "big")
     if number != FORMAT_NUMBER:
         raise UnsupportedFormat(
@@ -77,6 +78,6 @@ def _hash(data: memoryview) -> bytes:
     return blake3(data, max_threads=threads).digest()
 
 
-def digest(data: bytes) -> bytes:
+def digest(data: ObjectBytes) -> bytes:
     """The first 16 bytes of a sealed file's trailer: what its version id carries."""
-    return data[-TRAILER_BYTES:-16]
+    return bytes(data[-TRAILER_BYTES:-16])

@@ -14,6 +14,7 @@ from typing import Final
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.object_bytes import ObjectBytes
 
 _START: Final = ".json"
 _DELETED: Final = ".deleted"
@@ -48,7 +49,7 @@ class BranchStart:
         )
 
 
-def decode_branch_start(data: bytes, name: str) -> BranchStart:
+def decode_branch_start(data: ObjectBytes, name: str) -> BranchStart:
     """The start in a file. Raises `Corrupt` or, for a newer format, `UnsupportedFormat`."""
     content = unseal_json(data, name)
     source, life = content.get("source"), content.get("life")

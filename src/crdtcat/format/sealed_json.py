@@ -16,6 +16,7 @@ from blake3 import blake3
 from crdtcat.errors import Corrupt, LimitExceeded, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.limits import SETTINGS_FILE_BYTES_MAX
+from crdtcat.object_bytes import ObjectBytes
 
 CHECKSUM: Final = "blake3"
 
@@ -31,7 +32,7 @@ def seal_json(content: Mapping[str, Any]) -> bytes:
     return data
 
 
-def unseal_json(data: bytes, name: str) -> dict[str, Any]:
+def unseal_json(data: ObjectBytes, name: str) -> dict[str, Any]:
     """The content of a file, once its checksum has been checked.
 
     Raises:
@@ -41,7 +42,7 @@ def unseal_json(data: bytes, name: str) -> dict[str, Any]:
     if len(data) > SETTINGS_FILE_BYTES_MAX:
         raise Corrupt(name, f"{len(data):,} bytes are over the limit of {SETTINGS_FILE_BYTES_MAX:,}")
     try:
-        content = json.loads(data)
+        content = json.loads(bytes(data))
     except (ValueError, RecursionError) as error:
         raise Corrupt(name, f"not JSON: {error}") from error
     if not isinstance(content, dict):

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from crdtcat.errors import Corrupt, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.object_bytes import ObjectBytes
 
 MARKER_NAME: Final = "crdtcat.json"
 MARKER: Final = b'{"crdtcat":{"format":1}}\n'
@@ -108,7 +109,7 @@ def dropped_name(folder: str) -> str:
     return f"{folder}dropped"
 
 
-def decode_settings(data: bytes, name: str) -> Settings:
+def decode_settings(data: ObjectBytes, name: str) -> Settings:
     """The settings in a file. Raises `Corrupt` or, for a newer format, `UnsupportedFormat`."""
     content = unseal_json(data, name)
     try:
@@ -117,12 +118,12 @@ def decode_settings(data: bytes, name: str) -> Settings:
         raise Corrupt(name, f"not valid settings: {error}") from error
 
 
-def check_marker(data: bytes) -> None:
+def check_marker(data: ObjectBytes) -> None:
     """Refuse a catalog of a newer format. Raises `Corrupt` or `UnsupportedFormat`."""
     if data == MARKER:
         return
     try:
-        number = json.loads(data)["crdtcat"]["format"]
+        number = json.loads(bytes(data))["crdtcat"]["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Corrupt(MARKER_NAME, "not a crdtcat catalog marker") from error
     if number != FORMAT_NUMBER:

@@ -19,6 +19,7 @@ from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, LimitExceeded, UnsupportedFormat
 from crdtcat.format.frame import digest, seal, unseal
 from crdtcat.limits import VERSION_FILE_BYTES_MAX
+from crdtcat.object_bytes import ObjectBytes
 
 FEATURES: Final = frozenset({"horizon", "modes"})  # required features this release understands
 
@@ -100,7 +101,7 @@ def _by_type(key: Any) -> tuple[str, Any]:
     return str(type(key)), key
 
 
-def unpack(data: bytes | memoryview, name: str) -> Any:
+def unpack(data: ObjectBytes, name: str) -> Any:
     """The value in `data`. Raises `Corrupt`, naming the file, for anything but one MessagePack value."""
     try:
         return msgpack.unpackb(data, raw=False, strict_map_key=False, use_list=True)
@@ -130,7 +131,7 @@ def encode_version(body: Mapping[str, Any]) -> tuple[VersionId, bytes]:
     return VersionId(body["h"], body["w"], body["s"], digest(data)), data
 
 
-def decode_version(data: bytes, name: str) -> tuple[VersionId, dict[str, Any]]:
+def decode_version(data: ObjectBytes, name: str) -> tuple[VersionId, dict[str, Any]]:
     """The version in a file, checked against its trailer. The inner lists are checked by whoever uses them.
 
     Raises:

@@ -230,7 +230,7 @@ class Rows:
     def live_rows(self, entries: Array) -> Integers:
         """Per entry, how many rows of the table are read from it. O(pieces + holes)."""
         if self.is_plain:
-            return self._log.rows[entries].astype(np.int64)
+            return self._log.rows[entries].view(np.int64)  # of a copy: far below 2**63, and not copied again
         live: Integers = self._counts[entries]
         return live
 

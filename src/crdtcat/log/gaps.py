@@ -22,10 +22,13 @@ def gaps_of(log: Log, needs: VectorClock) -> frozenset[tuple[int, int]]:
         return frozenset()
     horizon = log.horizon
     fields = log.id_fields[~log.is_folded] if horizon else log.id_fields
+    several = bool((fields["seq"] != 1).any())  # a writer of one version leaves no gap
+    if not several and not len(needs):
+        return frozenset()
     writers = fields["writer"].astype(np.uint64)
     seqs = fields["seq"].astype(np.int64)
     gaps: set[tuple[int, int]] = set()
-    if (seqs != 1).any():  # a writer of one version leaves no gap
+    if several:
         order = np.lexsort((seqs, writers))
         writers, seqs = writers[order], seqs[order]
         before = np.concatenate(([0], seqs[:-1]))

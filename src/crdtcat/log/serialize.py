@@ -28,12 +28,13 @@ from blake3 import blake3
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import HEADER_BYTES, seal, unseal
 from crdtcat.format.kinds import KINDS
-from crdtcat.format.sections import blobs, decode_sections, encode_sections
+from crdtcat.format.sections import decode_sections, encode_sections, nulls
 from crdtcat.format.version import OPERATIONS, as_bytes, pack, require_features, unpack
 from crdtcat.limits import BUNDLE_FILE_BYTES_MAX
 from crdtcat.log.log import ID, Log
 from crdtcat.log.order import without_empty_values
 from crdtcat.log.statistics import from_sections, to_sections
+from crdtcat.object_bytes import ObjectBytes
 
 _FIXED = {
     "operation": "<u1",
@@ -111,7 +112,7 @@ class Summary:
     bytes: int = 0
 
 
-def read_summary(data: bytes | memoryview, name: str) -> Summary:
+def read_summary(data: ObjectBytes, name: str) -> Summary:
     """The summary at the beginning of a bundle, of which `data` may be only the first part.
 
     Raises:
@@ -129,7 +130,7 @@ def read_summary(data: bytes | memoryview, name: str) -> Summary:
         raise Corrupt(name, f"malformed summary: {error}") from error
 
 
-def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
+def decode_bundle(data: ObjectBytes, folder: str, name: str) -> Bundle:
     """The bundle in a file, arrays in place. Cost: one BLAKE3 pass and O(versions + chunks) checks.
 
     Theorem: `bundle_decodes_to_join`.
@@ -149,7 +150,8 @@ def decode_bundle(data: bytes, folder: str, name: str) -> Bundle:
             raise Corrupt(name, f"belongs to {meta['l']}, not to {folder}")
         columns.setdefault("kind", np.zeros(len(columns["rows"]), np.uint8))  # before there were others
         columns.setdefault("number", np.zeros(len(columns["ids"]), np.uint64))  # before there were claims
-        columns.setdefault("transaction", blobs([None] * len(columns["ids"])))  # ... and transactions
+        if "transaction" not in columns:  # ... and transactions
+            columns["transaction"] = nulls(len(columns["ids"]))
         fixed: dict[str, Any] = {title: columns[title] for title in _FIXED}
         listed = [(str(column), str(domain)) for column, domain in meta["statistics"]]
         log = Log(

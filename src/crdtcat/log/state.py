@@ -28,6 +28,7 @@ from crdtcat.log.join import join, join_all, select
 from crdtcat.log.log import Log, empty_log
 from crdtcat.log.serialize import Bundle, decode_bundle
 from crdtcat.log.transactions import add_parts, transactions_in
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import (
     base_number,
     boundary_name,
@@ -127,7 +128,7 @@ class State:
             and not (is_base(name) and base_number(name) <= number)
         ]
 
-    def joined(self, files: Sequence[tuple[str, bytes]]) -> State:
+    def joined(self, files: Sequence[tuple[str, ObjectBytes]]) -> State:
         """This state with more files. Raises `Corrupt` or `UnsupportedFormat`, naming the file.
 
         Theorem: `strong_eventual_consistency`.
@@ -171,7 +172,7 @@ class State:
                 continue
             added = self._add_version(builder, name, data, decided)
             if added is None:
-                pending.append((name, data))
+                pending.append((name, bytes(data)))  # small, and kept
             elif not added:
                 elsewhere.add(name)
             elif is_transaction(name) and transaction_of(name)[0] >= self.closed.until:
@@ -221,7 +222,7 @@ class State:
         return base, join_all([ground, *(above(part, horizon) for part in parts)])
 
     def _add_version(
-        self, builder: LogBuilder, name: str, data: bytes, decided: Mapping[int, bool]
+        self, builder: LogBuilder, name: str, data: ObjectBytes, decided: Mapping[int, bool]
     ) -> bool | None:
         """Take in a commit; false where it is not of this log, `None` where that is not decided."""
         id, body = decode_version(data, name)
@@ -262,19 +263,19 @@ class State:
     def _gaps(self) -> frozenset[tuple[int, int]]:
         return gaps_of(self.log, self.needs)
 
-    def covered(self, bundle: tuple[str, bytes], names: Sequence[str]) -> Sequence[str]:
+    def covered(self, bundle: tuple[str, ObjectBytes], names: Sequence[str]) -> Sequence[str]:
         """Version files that the bundle holds and claims of numbers it has, by a fresh read of its bytes; a
         base has those that are dead behind it, too."""
         log = self.read(bundle).log
         missing = set(files_without(log, names, log.horizon))
         return [name for name in names if name not in missing]
 
-    def contains(self, bundle: tuple[str, bytes], other: tuple[str, bytes]) -> bool:
+    def contains(self, bundle: tuple[str, ObjectBytes], other: tuple[str, ObjectBytes]) -> bool:
         """Whether everything `other` covers is in the bundle."""
         log, others = self.read(bundle).log, self.read(other).log
         return bool(((log.find(others.ids) >= 0) | (others.id_fields["hlc"] < log.horizon)).all())
 
-    def boundary(self, bundle: tuple[str, bytes]) -> str:
+    def boundary(self, bundle: tuple[str, ObjectBytes]) -> str:
         """The name of the boundary of a base that has claims, by a fresh read of its bytes; else empty."""
         name, _ = bundle
         number = int(self.read(bundle).log.number.max(initial=0)) if is_base(name) else 0
@@ -285,7 +286,7 @@ class State:
         number = int(self.log.number[self.log.index_of(id)])
         return claim_name(self.folder, number) if number else version_name(self.folder, id)
 
-    def read(self, bundle: tuple[str, bytes]) -> Bundle:
+    def read(self, bundle: tuple[str, ObjectBytes]) -> Bundle:
         """A bundle, by a fresh read of its bytes. Raises `Corrupt` where another one is under its name."""
         name, data = bundle
         found = decode_bundle(data, self.folder, name)

@@ -11,6 +11,7 @@ from crdtcat.drive import Unclear, cause, reason, run
 from crdtcat.errors import StoreUnavailable
 from crdtcat.format.frame import digest
 from crdtcat.log import Log, State, Summary, encode_bundle
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Outcome, Publish, Put, bundle_name, is_bundle, is_claim
 from crdtcat.protocol.bundler import Bundler, Made, P, rank_above, replaced_by
 from crdtcat.protocol.names import is_decision
@@ -72,12 +73,12 @@ class FilesPlan:
     listed: tuple[str, ...] = ()
     at_once: int = 256
 
-    def wanted(self, files: Sequence[tuple[str, bytes]]) -> Sequence[str]:
+    def wanted(self, files: Sequence[tuple[str, ObjectBytes]]) -> Sequence[str]:
         """Its files, then the decisions that claims among them wait for."""
         claims = [file for file in files if is_claim(file[0])]
         return [*self.taken, *self.names, *State(self.folder).joined(claims).undecided()]
 
-    def made(self, files: Sequence[tuple[str, bytes]], *, old: bool) -> Made | None:
+    def made(self, files: Sequence[tuple[str, ObjectBytes]], *, old: bool) -> Made | None:
         """One bundle of all that was found; what is gone was collected, so a bundle of higher rank covers it.
 
         A claim that is not decided waits for the next time. So does all of it where decisions took long:

@@ -22,6 +22,7 @@ from crdtcat.maintenance.bundling import (
     made_bundle,
     result_of,
 )
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import is_base, is_bundle, is_version
 from crdtcat.protocol.bundler import (
     BUNDLE_VERSIONS_MAX,
@@ -92,13 +93,13 @@ class CheckpointPlan:
     made_for_it: tuple[str, ...] = ()
     at_once: int = 2**31
 
-    def wanted(self, files: Sequence[tuple[str, bytes]]) -> Sequence[str]:
+    def wanted(self, files: Sequence[tuple[str, ObjectBytes]]) -> Sequence[str]:
         """Every bundle that no other replaces, read back; a base is never taken in."""
         del files
         bundles = [name for name in self.listed if is_bundle(name) and not is_base(name)]
         return [name for name in bundles if name not in self.state.replaced]
 
-    def made(self, files: Sequence[tuple[str, bytes]], *, old: bool) -> Made | None:
+    def made(self, files: Sequence[tuple[str, ObjectBytes]], *, old: bool) -> Made | None:
         """What waits, with the bundles that are chosen to be taken in. A bundle that is gone was collected:
         one of higher rank covers it, and will be taken in next time. What is decided is in the state."""
         del old

@@ -38,6 +38,7 @@ from crdtcat.maintenance.bundling import publish_bundle
 from crdtcat.maintenance.expire import check_can_fold, fold, wait_until_old
 from crdtcat.maintenance.merge import require_counted
 from crdtcat.maintenance.progress import Progress, Tell
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.options import Options
 from crdtcat.session import Session
 from crdtcat.store import Store
@@ -283,7 +284,7 @@ def _copied(source: Store, target: Store, group: Log, names: dict[bytes, bytes])
     return in_order(group.with_(segment_name=renamed)) if titles else group, len(fresh), total
 
 
-def _whole(source: Store, name: str, group: Log, at: int) -> bytes:
+def _whole(source: Store, name: str, group: Log, at: int) -> ObjectBytes:
     """A segment, checked against what the log says of it. Raises `Corrupt`."""
     try:
         data = source.get(name)

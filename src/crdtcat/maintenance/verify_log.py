@@ -31,6 +31,7 @@ from crdtcat.maintenance.verify_small_files import (
     damaged_claims,
     why_of,
 )
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import (
     boundary_name,
     bundle_number,
@@ -162,7 +163,7 @@ def _batches(items: Sequence[ObjectInfo]) -> Iterator[list[ObjectInfo]]:
         yield batch
 
 
-def _joined(state: State, files: Sequence[tuple[str, bytes]], damaged: dict[str, DataError]) -> State:
+def _joined(state: State, files: Sequence[tuple[str, ObjectBytes]], damaged: dict[str, DataError]) -> State:
     """The state with all files that are good."""
     try:
         return state.joined(files)

@@ -16,6 +16,7 @@ from crdtcat.format.settings import MARKER, MARKER_NAME, check_marker, decode_se
 from crdtcat.format.version import decode_version
 from crdtcat.log import State
 from crdtcat.maintenance.verify_report import Problem
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import is_claim
 from crdtcat.protocol.names import hint_name
 from crdtcat.session import Session
@@ -96,7 +97,7 @@ def check_hint(session: Session, check: LogCheck) -> None:
         check.problems.append(Problem(name, why_of(error), 0, 0))
 
 
-def damaged_claims(files: Sequence[tuple[str, bytes]]) -> dict[str, DataError]:
+def damaged_claims(files: Sequence[tuple[str, ObjectBytes]]) -> dict[str, DataError]:
     """Claims that cannot be read, also those whose number a bundle has: a state takes no notice of these."""
     found: dict[str, DataError] = {}
     for name, data in files:

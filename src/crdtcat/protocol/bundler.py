@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.claimer import NO_CLAIM, Parent
 from crdtcat.protocol.names import bundle_rank, is_base
 from crdtcat.protocol.publish import Publish
@@ -109,11 +110,11 @@ class Plan(Protocol):
         """How many files to ask for at a time."""
         ...
 
-    def wanted(self, files: Sequence[tuple[str, bytes]]) -> Sequence[str]:
+    def wanted(self, files: Sequence[tuple[str, ObjectBytes]]) -> Sequence[str]:
         """The files it has to see, given those that were found. What was asked for is not asked for again."""
         ...
 
-    def made(self, files: Sequence[tuple[str, bytes]], *, old: bool) -> Made | None:
+    def made(self, files: Sequence[tuple[str, ObjectBytes]], *, old: bool) -> Made | None:
         """The bundle of what was found; `None`: nothing to do. `old`: it took longer than half a grace
         period to find it."""
         ...
@@ -139,7 +140,7 @@ class Bundler(Generic[P]):
     plan: P
     fetching: tuple[str, ...] = ()
     asked: frozenset[str] = frozenset()
-    files: tuple[tuple[str, bytes], ...] = ()
+    files: tuple[tuple[str, ObjectBytes], ...] = ()
     old: bool = False
     bundle: Made | None = None
     publish: Publish | None = None

@@ -42,6 +42,7 @@ from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from crdtcat.clock import VersionId
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import claim_name, version_name
 from crdtcat.protocol.requests import Answer, Created, Get, Got, Listed, ListPage, PutIfAbsent, Request
 
@@ -97,7 +98,7 @@ class Change(Protocol):
         """The file for the number after `parent`, stamped with at least `hlc`."""
         ...
 
-    def judged(self, number: int, data: bytes) -> Verdict:
+    def judged(self, number: int, data: ObjectBytes) -> Verdict:
         """What somebody else's file under a number means for this change."""
         ...
 
@@ -140,7 +141,7 @@ class Claimer(Generic[C]):
     listing: bool = False
     window: int = 1
     listed: bool = False
-    ahead: tuple[bytes, ...] = ()
+    ahead: tuple[ObjectBytes, ...] = ()
     taken: bool = False
     unclear: bool = False
     tries: int = 0
@@ -190,7 +191,7 @@ class Claimer(Generic[C]):
             return replace(self, looking=looks, taken=answer.clear, unclear=self.unclear or not answer.clear)
         if isinstance(answer, Listed):
             return self._named(answer)
-        files: list[bytes] = []
+        files: list[ObjectBytes] = []
         for answer in answers:
             assert isinstance(answer, Got)
             if answer.data is None:  # whatever is above is not known to be next
@@ -225,7 +226,7 @@ class Claimer(Generic[C]):
             return replace(self, looking=0, tries=self.tries + 1)
         return replace(self, outcome=ClaimOutcome.UNKNOWN if self.unclear else ClaimOutcome.STALE)
 
-    def _found(self, files: tuple[bytes, ...], *, full: bool) -> Claimer[C]:
+    def _found(self, files: tuple[ObjectBytes, ...], *, full: bool) -> Claimer[C]:
         """Claims were found; `full`: under every number looked at, so that there may be more."""
         lost = self.taken or self.unclear  # as opposed to having looked ahead
         step = replace(self, ahead=files, looking=0)

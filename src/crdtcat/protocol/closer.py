@@ -34,6 +34,7 @@ from typing import Final
 
 from crdtcat.errors import StoreUnavailable
 from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import (
     TRANSACTIONS,
     closed_name,
@@ -131,7 +132,7 @@ class Closer:
     def _latest(self) -> int:
         return max(map(closed_number, self.names), default=0)
 
-    def _read(self, data: bytes) -> Closer:
+    def _read(self, data: ObjectBytes) -> Closer:
         before = decode_closed(data, closed_name(self._latest), self._latest)
         if before.until < self.until:
             return replace(self._again(), before=before)

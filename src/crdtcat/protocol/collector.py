@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_boundary, is_bundle, is_commit
 from crdtcat.protocol.requests import Answer, Delete, Get, Got, Object, Put, Request
 
@@ -29,19 +30,19 @@ BATCH: Final = 256  # files fetched, joined and deleted at a time: bounds memory
 class Covering(Protocol):
     """What the collector asks of a state. Immutable."""
 
-    def joined(self, files: Sequence[tuple[str, bytes]]) -> Self:
+    def joined(self, files: Sequence[tuple[str, ObjectBytes]]) -> Self:
         """The state with these files in it."""
         ...
 
-    def covered(self, bundle: tuple[str, bytes], names: Sequence[str]) -> Sequence[str]:
+    def covered(self, bundle: tuple[str, ObjectBytes], names: Sequence[str]) -> Sequence[str]:
         """Those version files that the bundle's bytes hold, read afresh."""
         ...
 
-    def contains(self, bundle: tuple[str, bytes], other: tuple[str, bytes]) -> bool:
+    def contains(self, bundle: tuple[str, ObjectBytes], other: tuple[str, ObjectBytes]) -> bool:
         """Whether everything `other` covers is covered by the bundle."""
         ...
 
-    def boundary(self, bundle: tuple[str, bytes]) -> str:
+    def boundary(self, bundle: tuple[str, ObjectBytes]) -> str:
         """The name of a base's boundary; empty for other bundles, and for a base without claims."""
         ...
 
@@ -73,7 +74,7 @@ class Collector(Generic[S]):
     now_ms: int
     grace_ms: int
     bundles: tuple[str, ...] | None = None
-    current: tuple[str, bytes] | None = None
+    current: tuple[str, ObjectBytes] | None = None
     bounding: str = ""
     doomed: tuple[str, ...] = ()
     deleting: tuple[str, ...] = ()

@@ -36,6 +36,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from crdtcat.errors import Corrupt, StoreUnavailable
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import (
     TRANSACTIONS,
     bundle_rank,
@@ -67,7 +68,7 @@ class Readable(Protocol):
         """The file among these that settles which transactions count, if it is a later one."""
         ...
 
-    def joined(self, files: Sequence[tuple[str, bytes]]) -> Self:
+    def joined(self, files: Sequence[tuple[str, ObjectBytes]]) -> Self:
         """The state with these files in it."""
         ...
 
@@ -142,7 +143,7 @@ class Reader(Generic[S]):
             (page,) = answers
             assert isinstance(page, Listed)
             return self._listed(page)
-        found: list[tuple[str, bytes]] = []
+        found: list[tuple[str, ObjectBytes]] = []
         vanished = False
         for name, answer in zip(self.fetching, answers, strict=True):
             assert isinstance(answer, Got)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.scattered import Scattered
 
 
@@ -29,7 +30,7 @@ class Put:
     """Store an object. Repeating the same PUT is harmless: same name, same bytes."""
 
     name: str
-    data: bytes | memoryview | Scattered
+    data: ObjectBytes | Scattered
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Listed:
 class Got:
     """An object's bytes, or `None` where there is no such object; `now_ms` is the store's clock."""
 
-    data: bytes | None
+    data: ObjectBytes | None
     now_ms: int = 0
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from crdtcat.errors import InvalidArgument, Missing, StoreError, StoreUnavailable
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.pools import ThreadPool
 from crdtcat.scattered import Scattered
 from crdtcat.store import naming
@@ -167,7 +168,7 @@ class Store(Attempts, ABC):
         self.requests.add(bytes_out=len(data))
         return True
 
-    def get(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
+    def get(self, name: str, start: int = 0, stop: int | None = None) -> ObjectBytes:
         """The bytes from `start` to before `stop`, cut off at the end. One GET; none for an empty range.
 
         Raises `Missing`, `StoreUnavailable`, `AccessDenied`.
@@ -251,7 +252,7 @@ class Store(Attempts, ABC):
     def _put_if_absent(self, name: str, data: Data) -> None: ...
 
     @abstractmethod
-    def _get(self, name: str, start: int, stop: int | None) -> bytes: ...
+    def _get(self, name: str, start: int, stop: int | None) -> ObjectBytes: ...
 
     @abstractmethod
     def _list_page(self, prefix: str, after: str, limit: int) -> Page: ...
@@ -277,7 +278,7 @@ class Store(Attempts, ABC):
         with ThreadPool(min(GET_CONCURRENCY, len(ranges)), "crdtcat-get") as threads:
             return list(threads.map(self._get_or_none, ranges))
 
-    def _get_or_none(self, wanted: Range) -> bytes | None:
+    def _get_or_none(self, wanted: Range) -> ObjectBytes | None:
         try:
             return self.get(*wanted)
         except Missing:

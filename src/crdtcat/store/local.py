@@ -26,6 +26,7 @@ from operator import itemgetter
 from typing import Any
 
 from crdtcat.errors import InvalidName
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.scattered import Scattered
 from crdtcat.store import naming
 from crdtcat.store.base import Store
@@ -193,7 +194,7 @@ class LocalStore(Store):
             with folder_needed(self.root, self.url):
                 raise  # below the root a file in the way only means that there is no such object
 
-    def _get(self, name: str, start: int, stop: int | None) -> bytes:
+    def _get(self, name: str, start: int, stop: int | None) -> ObjectBytes:
         descriptor = self._open(name)
         try:
             return read_range(descriptor, start, stop)

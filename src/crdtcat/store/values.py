@@ -12,16 +12,18 @@ from crdtcat.errors import (
     StoreError,
     StoreUnavailable,
 )
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.scattered import Scattered
 from crdtcat.store.retry import Fault
 
 Range = tuple[str, int, int | None]
 """Name, first byte, end (exclusive; `None`: to the end of the object)."""
-Data = bytes | memoryview
+Data = ObjectBytes
+"""What can be put in one piece."""
 Content = Data | Scattered
 """What can be put; `bytes` of it joins what lies apart."""
 Names = list[str]
-Answers = list[bytes | None]
+Answers = list[ObjectBytes | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from crdtcat.errors import Missing, StoreUnavailable
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store.base import Store
 from crdtcat.store.requests import Kind
 from crdtcat.store.values import Answers, Data, Names, NameTaken, Page, Range
@@ -139,7 +140,7 @@ class FaultyStore(Store):
 
         self._faulty("put", name, create)
 
-    def _get(self, name: str, start: int, stop: int | None) -> bytes:
+    def _get(self, name: str, start: int, stop: int | None) -> ObjectBytes:
         return self._faulty("get", name, lambda: self.inner.get(name, start, stop))
 
     def _get_many(self, ranges: Sequence[Range]) -> Answers:

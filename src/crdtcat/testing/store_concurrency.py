@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Missing, Store
 
 _CHILD_SECONDS_MAX = 120
@@ -78,7 +79,7 @@ class StoreConcurrency:
                 assert store.get(f"race/{number}") == b"racer %d" % winners[0]
 
     def test_threads_do_not_disturb_each_other(self, store: Store) -> None:
-        def work(number: int) -> list[bytes]:
+        def work(number: int) -> list[ObjectBytes]:
             got = []
             for i in range(10):
                 store.put(f"t{number}/{i}", b"%d %d" % (number, i))
