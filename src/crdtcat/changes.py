@@ -45,6 +45,8 @@ class LogChange:
         key_reader: tells the keys of rows in segments, in a keyed table.
         rests_on: the last version that it met and was settled with.
         since: the claim that it followed at first: what came later is held against it at every try.
+        taken: idempotency keys that it has met, and whose: what comes later under one of them counts for
+            nothing, so nothing is in its way, nor is it in anybody's.
     """
 
     folder: str
@@ -60,11 +62,21 @@ class LogChange:
     key_reader: KeyReader | None = None
     rests_on: VersionId | None = None
     since: Parent = NO_CLAIM
+    taken: dict[str, VersionId] = field(default_factory=dict)
 
     @property
     def key(self) -> str | None:
         """Its idempotency key."""
         return self.body.get("k")
+
+    def from_the_start(self) -> LogChange:
+        """The same change, to be held against everything again."""
+        return replace(self, taken={})
+
+    @property
+    def counts_for_nothing(self) -> bool:
+        """Whether it repeats what it has met, and nothing else. One that only read is held to that."""
+        return bool(self.writes) and all(mine.once in self.taken for mine in self.writes)
 
     def under(self, slot: Slot) -> LogChange:
         """The same change by another writer."""
@@ -115,9 +127,14 @@ class LogChange:
 
 def conflicts_with(change: LogChange, writes: Iterable[WriteSet], theirs: WriteSet) -> tuple[Overlap, ...]:
     """What versions of a change and one of theirs both touched, as far as it is not to stand as it is."""
+    if theirs.once is not None and change.taken.setdefault(theirs.once, theirs.id) != theirs.id:
+        return ()
     reader = change.key_reader
-    pairs = ((mine, theirs) if reader is None else reader.exact(mine, theirs) for mine in writes)
-    met = (replace(item, part=part) for part, pair in enumerate(pairs) for item in overlaps(*pair))
+    standing = ((part, mine) for part, mine in enumerate(writes) if mine.once not in change.taken)
+    pairs = (
+        (part, (mine, theirs) if reader is None else reader.exact(mine, theirs)) for part, mine in standing
+    )
+    met = (replace(item, part=part) for part, pair in pairs for item in overlaps(*pair))
     return tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
 
 
@@ -127,7 +144,9 @@ def judged_by(change: LogChange, writes: Iterable[WriteSet], log: Log, index: in
         raise ModeSwitched
     theirs = write_set(log, index, change.keys)
     found = conflicts_with(change, writes, theirs)
-    return Verdict(theirs.id, found + (change.asked.judged(log, index) if change.asked else ()))
+    if change.asked and not change.counts_for_nothing:
+        found += change.asked.judged(log, index)
+    return Verdict(theirs.id, found)
 
 
 def judged(change: LogChange, number: int, data: ObjectBytes) -> Verdict:

@@ -22,7 +22,7 @@ import numpy as np
 
 from crdtcat.changes import LogChange
 from crdtcat.clock import VersionId
-from crdtcat.cold_claims import begin, holds, newest
+from crdtcat.cold_claims import begin, beyond_claims, holds, newest
 from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide, read_decision
@@ -79,7 +79,7 @@ def commit_claim(
     with session.writer.reserved(session.store) as slot:
         log = seen.log if seen is not None else session.state.log if notes else None
         parent, known_at = begin(session, log, since)
-        beyond = {} if seen is None else _beyond(seen, parent)
+        beyond = {} if seen is None else beyond_claims(seen, parent)
         asked = asked_of(session, log, notes) if log is not None else None
         change, work = (
             LogChange(
@@ -118,7 +118,7 @@ class Committing:
             change, parent = self._caught_up(change, parent, log), known
             self.known_at = session.chain.known_at if session.chain.parent == known else -np.inf
         while (step := self._claimed(change, parent)).outcome is not ClaimOutcome.DONE:
-            change = step.claim.change
+            change = step.claim.change.from_the_start()  # names that it met may have been used before
             if step.created:  # void: nobody will ever read it, nor its sequence number
                 self.slot = self.slot.renewed()
                 change = change.under(self.slot)
@@ -211,7 +211,7 @@ class Committing:
 
     def _read(self, step: Committer[LogChange]) -> Committer[LogChange]:
         self.known_at = elapsed_clock()
-        with _unknown_if_created(step):
+        with _unknown_if_tried(step):
             self.session.refresh()
         return step.read(held=holds(self.session.state, step.claim))
 
@@ -236,7 +236,7 @@ class Committing:
             if isinstance(wants[0], PutIfAbsent):
                 self.slot.in_doubt()
                 self.tried_at = elapsed_clock()
-            with _unknown_if_created(step):
+            with _unknown_if_tried(step):
                 found = answers(self.session.store, wants, self.unclear)
             for want, answer in zip(wants, found, strict=True):
                 if isinstance(want, Get) and isinstance(answer, Got) and answer.data is not None:
@@ -277,23 +277,17 @@ class Committing:
 
 
 @contextmanager
-def _unknown_if_created(step: Committer[LogChange]) -> Iterator[None]:
-    """Once a claim is there, a store that cannot be asked whether it stands leaves that unknown; unless it
-    waits for a decision, which will not be made then."""
+def _unknown_if_tried(step: Committer[LogChange]) -> Iterator[None]:
+    """Once a claim was tried and may be there, a store that cannot be asked whether it is, or whether it
+    stands, leaves that unknown. "Taken" says nothing before one has looked: what took it may be an earlier
+    try of one's own. A claim that waits for a decision is not in doubt: that will not be made then."""
+    claim = step.claim
     try:
         yield
     except StoreError as error:
-        if not step.created or not step.claim.change.stands:
+        if not claim.change.stands or not (step.created or claim.taken or claim.unclear):
             raise
+        why = "is stored, and its number may have been used before" if step.created else "may be stored"
         raise CommitUnknown(
-            f"{claim_name(step.claim.folder, step.claim.number)} is stored, and its number may have been "
-            f"used before: {error}; {advice(step.claim.change.key)}"
+            f"{claim_name(claim.folder, claim.number)} {why}: {error.args[0]}; {advice(claim.change.key)}"
         ) from error
-
-
-def _beyond(seen: Head, parent: Parent) -> dict[int, int]:
-    """What a head has seen that its newest claim had not: versions without a number."""
-    if parent.id is None:
-        return dict(seen.clock)
-    at = seen.log.index_of(parent.id)
-    return dict(seen.clock.beyond(seen.folded.clocks.of(at)))

@@ -28,6 +28,7 @@ from crdtcat.protocol.claimer import Claimer, Parent
 from crdtcat.protocol.names import hint_name
 
 if TYPE_CHECKING:
+    from crdtcat.head import Head
     from crdtcat.session import Session
 
 
@@ -113,6 +114,14 @@ def holds(state: State, claim: Claimer[Any]) -> bool:
     if len(at):
         return state.log.id_at(int(at[0])) == claim.id
     return (claim_name(state.folder, claim.number), claim.data) in state.pending
+
+
+def beyond_claims(seen: Head, parent: Parent) -> dict[int, int]:
+    """What a head has seen that its newest claim had not: versions without a number."""
+    if parent.id is None:
+        return dict(seen.clock)
+    at = seen.log.index_of(parent.id)
+    return dict(seen.clock.beyond(seen.folded.clocks.of(at)))
 
 
 def newest_by_hint(session: Session) -> Parent | None:

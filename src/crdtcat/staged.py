@@ -9,7 +9,7 @@ stages of several threads come one after the other.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -39,9 +39,17 @@ class StagedSession(Session):
         pinned: the versions it reads.
         writer: the transaction's.
         isolation: the transaction's.
+        require_open: raises where the transaction takes no more changes.
     """
 
-    def __init__(self, base: Session, pinned: Log, writer: Writer, isolation: str) -> None:
+    def __init__(
+        self,
+        base: Session,
+        pinned: Log,
+        writer: Writer,
+        isolation: str,
+        require_open: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(
             base.store,
             base.table,
@@ -52,7 +60,7 @@ class StagedSession(Session):
             origin=base.origin,
             life=base.life,
         )
-        self.base, self.pinned = base, pinned
+        self.base, self.pinned, self._require_open = base, pinned, require_open
         self.staged: list[StagedVersion] = []
         self.inherited = 0
         self.reads: list[tuple[Read, tuple[StagedVersion, ...]]] = []
@@ -116,13 +124,20 @@ class StagedSession(Session):
         seen: Head | None = None,
         writer: Writer | None = None,
     ) -> Version:
-        """Stage one version. Segments are stored, one PUT each. Raises `StoreUnavailable`."""
+        """Stage one version. Segments are stored, one PUT each.
+
+        Raises:
+            StoreUnavailable: nothing was staged.
+            InvalidArgument: the transaction is over, or being committed.
+        """
         if writer is not None:
             raise InvalidArgument("upkeep is not a part of transactions")
+        self._require_open()
         put_all(puts, self.store, f"{self.folder}: the rows", "nothing was staged")
         whole = version_body(operation, body, metadata, key)
         clock = {} if seen is None else seen_clock(seen)
         with self._staging():
+            self._require_open()  # again, where nobody ends it meanwhile: what comes later is in no commit
             stamp = {
                 "h": self.clock.tick(),
                 "w": self._writer.id,

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from crdtcat.conflicts import Answer, Kind
+from crdtcat.clock import VersionId
+from crdtcat.conflicts import Answer, Kind, WriteSet, overlaps, write_set
 from crdtcat.conflicts.kinds import RULES
 from crdtcat.errors import CommitConflict, InvalidArgument
 from crdtcat.table import Table
@@ -139,6 +140,16 @@ FOUND: dict[tuple[str, str], set[Kind]] = {
 }
 
 
+def met(table: Table, mine: VersionId | WriteSet) -> set[Kind]:
+    """What a commit, or a change that was not committed, and the commit before it both touched."""
+    log, key = table.head().log, tuple(table.key)
+    at = len(log)
+    if isinstance(mine, VersionId):
+        at = log.index_of(mine)
+        mine = write_set(log, at, key)
+    return {item.kind for item in overlaps(mine, write_set(log, at - 1, key))}
+
+
 @pytest.mark.parametrize("theirs", VERBS)
 @pytest.mark.parametrize("mine", VERBS)
 def test_every_pair_of_verbs(mine: str, theirs: str) -> None:
@@ -151,10 +162,12 @@ def test_every_pair_of_verbs(mine: str, theirs: str) -> None:
         done = VERBS[mine](here)
         assert (done.rebases, done.number) == (1, 3)
         assert here.head().version == 3
+        assert met(here, done.id) == expected, "also what both stand for is found"
         return
     with pytest.raises(CommitConflict) as caught:
         VERBS[mine](here)
     assert {conflict.kind for conflict in caught.value.conflicts} == failing
+    assert met(there, caught.value.change.writes[0]) == expected
     assert {conflict.theirs for conflict in caught.value.conflicts} == {there.history()[-1].id}
     assert here.head().version == 2, "nothing was committed"
     if not failing & {K.COLUMN_COLUMN, K.WRITE_DROP}:

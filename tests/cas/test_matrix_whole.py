@@ -9,7 +9,7 @@ from crdtcat import Catalog
 from crdtcat.conflicts import Answer, Kind
 from crdtcat.errors import CommitConflict
 from tests.cas.scenes import DAYS, SCHEMA, lake, meanwhile, rows, two
-from tests.cas.test_matrix import VERBS, Verb
+from tests.cas.test_matrix import VERBS, Verb, met
 
 K = Kind
 FIRST = [row for at, day in enumerate(DAYS) for row in rows(day, *range(3 * at, 3 * at + 3))]
@@ -57,11 +57,14 @@ def test_write_and_restore_meet_every_verb(mine: str, theirs: str) -> None:
     failing = {kind for kind in found.get(theirs, set()) if kind.rule.default is Answer.FAIL}
     before = len(here.history())
     if not failing:
-        assert verb(here).rebases == 1
+        done = verb(here)
+        assert done.rebases == 1
+        assert met(here, done.id) == found.get(theirs, set())
         return
     with pytest.raises(CommitConflict) as caught:
         verb(here)
     assert {conflict.kind for conflict in caught.value.conflicts} == failing
+    assert met(there, caught.value.change.writes[0]) == found[theirs]
     assert len(here.history()) == before + 1
 
 
@@ -88,14 +91,23 @@ def test_a_write_of_theirs_is_an_append_an_update_and_a_delete(mine: str, kinds:
     assert {conflict.kind for conflict in caught.value.conflicts} == kinds
 
 
-def test_a_restore_meets_columns_that_it_brings_back() -> None:
+RESTORED: dict[str, tuple[Verb, set[Kind]]] = {
+    "column": (lambda t: t.rename_column("w", "v"), {K.COLUMN_COLUMN}),
+    "drop column": (lambda t: t.drop_column("w"), {K.WRITE_DROP, K.COLUMN_COLUMN}),
+}
+"""What a restore meets that gives a column back the name it had."""
+
+
+@pytest.mark.parametrize("theirs", RESTORED)
+def test_a_restore_meets_columns_that_it_brings_back(theirs: str) -> None:
     here, there = two()
     here.rename_column("x", "w")
     there.head()
-    meanwhile(here, lambda: there.rename_column("w", "v"))
+    verb, kinds = RESTORED[theirs]
+    meanwhile(here, lambda: verb(there))
     with pytest.raises(CommitConflict) as caught:
         here.restore(here.history()[0].id)
-    assert {conflict.kind for conflict in caught.value.conflicts} == {K.COLUMN_COLUMN}
+    assert {conflict.kind for conflict in caught.value.conflicts} == kinds
 
 
 def test_a_repetition_under_a_key_takes_a_number_and_counts_for_nothing() -> None:

@@ -32,6 +32,10 @@ LOOKS: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "properties": (lambda t: t.properties, {"properties"}),
     "conflicts": (lambda t: t.conflicts(), set()),
     "read": (lambda t: t.read(), {"rows", "schema"}),
+    "count": (lambda t: t.scan().count(), {"rows", "schema"}),
+    "explain": (lambda t: t.scan(["n"], "n > 5").explain(), {"rows"}),
+    "changes": (lambda t: t.changes(None), {"rows", "schema"}),
+    "diff": (lambda t: t.diff(None), {"rows", "schema"}),
 }
 """What is looked at, and which changes of others change it."""
 
@@ -54,6 +58,16 @@ def test_what_changes_what_was_looked_at_is_told(look: str, change: str, inside:
         CHANGES[change](t)
         found = kinds(lambda: mine.append([{"n": 100, "x": 0}]))
     assert found == ({Kind.READ_WRITE} if change in changed else None)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_figures_of_a_table_are_told_by_any_commit(change: str) -> None:
+    t, url = lake()
+    mine = strict(url)
+    mine.stats()
+    CHANGES[change](t)
+    assert kinds(lambda: mine.append([{"n": 100, "x": 0}])) == {Kind.READ_WRITE}
+    assert kinds(lambda: mine.append([{"n": 100, "x": 0}])) is None
 
 
 @pytest.mark.parametrize("look", ["history", "head", "conflicts"])

@@ -79,6 +79,7 @@ class WriteSet:
         uses: columns that it stores values for.
         definitions: the definitions it makes, by column.
         keys: in a keyed table, the keys it writes.
+        once: its idempotency key.
     """
 
     id: VersionId
@@ -95,6 +96,7 @@ class WriteSet:
     uses: frozenset[ColumnId]
     definitions: tuple[tuple[ColumnId, DefinitionId], ...]
     keys: tuple[KeyPart, ...] = ()
+    once: str | None = None
 
 
 def write_set(log: Log, index: int, key: tuple[str, ...] = ()) -> WriteSet:
@@ -128,14 +130,20 @@ def write_set(log: Log, index: int, key: tuple[str, ...] = ()) -> WriteSet:
         uses=frozenset(column for each in fields.values() for column in _columns(each)),
         definitions=tuple((item.column, DefinitionId(id, at)) for at, item in enumerate(ops.definitions)),
         keys=tuple(key_parts(log, index, key)) if key else (),
+        once=_once(log, index),
     )
 
 
-def _tag(log: Log, index: int, ordinal: int) -> Tag:
+def _once(log: Log, index: int) -> str | None:
     key = log.key[index].as_py()
+    return None if key is None else key.decode()
+
+
+def _tag(log: Log, index: int, ordinal: int) -> Tag:
+    key = _once(log, index)
     if key is None:
         return log.id_at(index).to_bytes(), ordinal
-    return key.decode(), log.hash[int(log.chunk_start[index]) + ordinal].tobytes(), ordinal
+    return key, log.hash[int(log.chunk_start[index]) + ordinal].tobytes(), ordinal
 
 
 def _partition(log: Log, chunk: int) -> bytes | None:

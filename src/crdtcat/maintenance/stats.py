@@ -14,6 +14,7 @@ from crdtcat.maintenance.compact import LEAST_SHARE
 from crdtcat.maintenance.compact_keyed import keyed_groups
 from crdtcat.maintenance.compact_plan import groups
 from crdtcat.maintenance.loose import loose_files
+from crdtcat.reading import HISTORY
 from crdtcat.session import Session
 
 
@@ -99,6 +100,7 @@ def stats(session: Session) -> TableStats:
     O(chunks)."""
     listing = session.refresh().listing
     head = session.head(refresh=False)
+    session.looked(head, HISTORY)
     log, live = head.log, head.live
     overlays = _read_overlays(head)
     logical, over = int(log.nbytes[live].sum()), int(log.nbytes[overlays].sum())

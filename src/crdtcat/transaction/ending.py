@@ -40,10 +40,16 @@ class Ending(TableVerbs):
     _ending: ForkSafeLock
     _failed: bool
     """Whether it is aborted because its commit failed, and what is staged is still here."""
+    _closing: bool
+    """Whether it is being committed: what is staged now would be in no commit."""
 
     @abstractmethod
     def _all(self) -> list[StagedTable]:
         """Its tables."""
+
+    @abstractmethod
+    def _wait_for_stages(self) -> None:
+        """Until whoever stages or joins at this moment has done so, or was told that it is too late."""
 
     @abstractmethod
     def _let_go(self) -> None:
@@ -67,7 +73,12 @@ class Ending(TableVerbs):
     def _committed(self, policy: Policy | None) -> dict[str, tuple[Version, ...]]:
         """Commit, with other answers to conflicts than the catalog's. Of several threads one does."""
         with self._ending():
-            return self._ended(policy)
+            self._closing = True
+            try:
+                self._wait_for_stages()
+                return self._ended(policy)
+            finally:
+                self._closing = False
 
     def _ended(self, policy: Policy | None) -> dict[str, tuple[Version, ...]]:
         if self.status != "open" and not self._failed:
@@ -134,6 +145,8 @@ class Ending(TableVerbs):
             self._let_go()
 
     def _check_open(self) -> None:
+        if self._closing:
+            raise InvalidArgument("this transaction is being committed: nothing is added to it any more")
         if self._failed:
             raise InvalidArgument(
                 "the commit of this transaction failed, so nothing is added to it: commit() again, or "

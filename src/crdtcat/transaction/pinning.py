@@ -44,22 +44,26 @@ class Known(NamedTuple):
         log: what it had read.
         newest: the newest claim it knew, its own perhaps.
         writer: the identity that it writes under.
+        seq: how often it had by then. What it writes while the transaction is open is as what others write:
+            it may rest on something that a table was pinned without.
     """
 
     log: Log
     newest: bytes | None
     writer: int
+    seq: int
 
     @classmethod
     def of(cls, session: Session) -> Known:
         """As of now. No request."""
         parent = session.chain.parent
         newest = None if parent is None or parent.id is None else parent.id.to_bytes()
-        return cls(session.state.log, newest, session.writer.id)
+        return cls(session.state.log, newest, session.writer.id, session.writer.seq)
 
     def members(self, log: Log) -> Array:
         """Per version of a later log, whether it was known."""
-        known = (self.log.find(log.ids) >= 0) | (log.id_fields["writer"].astype(np.uint64) == self.writer)
+        own = log.id_fields["writer"].astype(np.uint64) == self.writer
+        known = (self.log.find(log.ids) >= 0) | (own & (log.id_fields["seq"] <= self.seq))
         if self.newest is not None:
             known |= log.ids <= np.array([self.newest], ID)[0]
         return np.asarray(known)
@@ -103,7 +107,7 @@ def _read(
     for session in sessions:
         found.append((session, _listed(session, found)))
     new = found[len(pinned) :]
-    nothing = Known(empty_log(), None, 0)
+    nothing = Known(empty_log(), None, 0, 0)
     known = [begun.get(session.folder, nothing).members(log) for session, log in new]
     if not sessions or len(found) == 1:
         return found, known, []

@@ -63,7 +63,7 @@ class Transaction(Ending):
         self._catalog, self.isolation = catalog, isolation
         self._since_ms = wall_ms()
         self._start()
-        self.status, self._failed = "open", False
+        self.status, self._failed, self._closing = "open", False, False
         self._name, self._origin = secrets.token_hex(8), ""
         self.id: str | None = None
         self.versions: dict[str, tuple[Version, ...]] = {}
@@ -85,9 +85,8 @@ class Transaction(Ending):
         return self.status == "committed"
 
     def __repr__(self) -> str:
-        staged = ", ".join(
-            f"{name}: {len(table._session.staged)}" for (name, _), table in self._tables.items()
-        )
+        tables = list(self._tables.items())
+        staged = ", ".join(f"{name}: {len(table._session.staged)}" for (name, _), table in tables)
         return f"Transaction({self.status}; {staged or 'nothing staged'})"
 
     # Tables.
@@ -125,11 +124,14 @@ class Transaction(Ending):
             if kept is not None:
                 base.refresh()
                 found[base.folder] = versions_of(base.state.log, kept.snapshot, name[0])
-            session = StagedSession(base, found[base.folder], self._writer, self.isolation)
+            session = self._session(base, found[base.folder])
             if kept is not None:
                 session.take(kept.staged, kept.reads, kept.joined)
                 session.inherited = kept.inherited
             self._tables[name] = StagedTable(session)
+
+    def _session(self, base: Session, pinned: Log) -> StagedSession:
+        return StagedSession(base, pinned, self._writer, self.isolation, self._check_open)
 
     def _base(self, name: str, branch: str) -> Session:
         base = self._catalog.table(name, branch)._session
@@ -151,12 +153,12 @@ class Transaction(Ending):
         cannot be told from what is to be forgotten: the transaction is aborted, with `InvalidArgument`.
         """
         self._check_open()
-        before = {name: len(kept.staged) for name, kept in self._waiting.items()}
-        before |= {name: len(table._session.staged) for name, table in self._tables.items()}
+        before = {name: len(staged) for name, staged in self._staged().items()}
         try:
             yield
         except BaseException as error:
-            alone = [table._session.keep(before.get(name, 0)) for name, table in self._tables.items()]
+            with self._lock():
+                alone = [table._session.keep(before.get(name, 0)) for name, table in self._tables.items()]
             if not all(alone):
                 self.status = "aborted"
                 raise InvalidArgument(
@@ -170,15 +172,16 @@ class Transaction(Ending):
         comes back with `join`. It cannot be committed itself."""
         self._check_open()
         forked = Transaction(self._catalog, isolation=self.isolation)
-        forked.status, forked._origin = "forked", self._name
+        forked.status, forked._origin, forked._begun = "forked", self._name, self._begun
         forked._writer = Writer("", self._catalog.clock, 0)
-        for name, table in self._tables.items():
-            session = table._session
-            copy = StagedSession(session.base, session.pinned, forked._writer, self.isolation)
-            copy.staged = list(session.staged)
-            copy.inherited = len(copy.staged)
-            forked._tables[name] = StagedTable(copy)
-        forked._waiting.update({name: kept.forked() for name, kept in self._waiting.items()})
+        with self._lock():  # others may be about to use a table for the first time
+            for name, table in self._tables.items():
+                session = table._session
+                copy = forked._session(session.base, session.pinned)
+                copy.staged = list(session.staged)
+                copy.inherited = len(copy.staged)
+                forked._tables[name] = StagedTable(copy)
+            forked._waiting.update({name: kept.forked() for name, kept in self._waiting.items()})
         return forked
 
     def join(self, *forks: Transaction, on_conflict: Any = None) -> None:
@@ -215,6 +218,9 @@ class Transaction(Ending):
                     or fork in forks[:at]
                 ):
                     raise InvalidArgument(f"{fork!r} is not an open fork of this transaction")
+                held.enter_context(fork._lock())
+                for table in fork._all():  # nor there: what comes too late is told
+                    held.enter_context(table._session.staging())
                 found = fork._kept()
                 require_joinable(here, found, strict=self._is_strict(found))
                 for name, kept in found.items():
@@ -227,8 +233,8 @@ class Transaction(Ending):
                         error.again = lambda answers: self._join(forks, policy.amended(answers))
                         raise
             require_as_it_was(begun, self._staged())
-            for name, kept in here.items():
-                self.table(*name)._session.take(kept.staged, kept.reads, kept.joined)
+            for name, table in self._tables.items():  # whoever commits meanwhile waits for all of it
+                table._session.take(here[name].staged, here[name].reads, here[name].joined)
             for fork in forks:
                 fork.status = "joined"
 
@@ -251,26 +257,31 @@ class Transaction(Ending):
         }
 
     def _staged(self) -> dict[Name, list[StagedVersion]]:
-        staged = {name: kept.staged for name, kept in self._waiting.items()}
-        return staged | {name: list(table._session.staged) for name, table in self._tables.items()}
+        with self._lock():
+            staged = {name: kept.staged for name, kept in self._waiting.items()}
+            return staged | {name: list(table._session.staged) for name, table in self._tables.items()}
 
     def _kept(self) -> dict[Name, Kept]:
-        kept = dict(self._waiting)
-        for name, table in self._tables.items():
-            session = table._session
-            snapshot = Head(session.table, session.pinned, session.settings).snapshot
-            kept[name] = Kept(
-                snapshot, list(session.staged), session.inherited, list(session.reads), dict(session.joined)
-            )
-        return kept
+        with self._lock():
+            return self._waiting | {name: _kept(table._session) for name, table in self._tables.items()}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self._catalog = state["catalog"]
         self._start()
         self.status, self.versions, self.isolation = "forked", {}, state["isolation"]
-        self.id, self._failed = None, False
+        self.id, self._failed, self._closing = None, False, False
         self._name, self._origin = state["names"]
         self._waiting.update(state["waiting"])
 
+    def _wait_for_stages(self) -> None:
+        with self._lock(), ExitStack() as held:
+            for table in self._all():
+                held.enter_context(table._session.staging())
+
     def _let_go(self) -> None:
         self._tables.clear()
+
+
+def _kept(session: StagedSession) -> Kept:
+    snapshot = Head(session.table, session.pinned, session.settings).snapshot
+    return Kept(snapshot, list(session.staged), session.inherited, list(session.reads), dict(session.joined))

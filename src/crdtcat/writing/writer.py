@@ -30,7 +30,10 @@ from crdtcat.store import Store
 
 
 class Slot:
-    """A sequence number held for one commit: in doubt from its first request until it is settled."""
+    """A sequence number held for one commit: in doubt from its first request until it is settled.
+
+    A function that answers a conflict may commit by the same handle, in the middle of this commit: that one
+    has another identity, and what becomes of this number does not concern it."""
 
     def __init__(self, owner: Writer) -> None:
         self._owner = owner
@@ -38,13 +41,18 @@ class Slot:
 
     def in_doubt(self) -> None:
         """A request was made under this number, and its outcome is not known."""
-        self._owner._in_doubt = True
+        if self._is_current:
+            self._owner._in_doubt = True
 
     def settle(self, *, used: bool) -> None:
         """The outcome is known: the number was used, or nothing was stored under it."""
-        self._owner._in_doubt = False
-        if used:
-            self._owner.seq = self.seq
+        if self._is_current:
+            self._owner._in_doubt = False
+            self._owner.seq = self.seq if used else self._owner.seq
+
+    @property
+    def _is_current(self) -> bool:
+        return self._owner.id == self.writer
 
     def renewed(self) -> Slot:
         """Another identity's first number: something that nobody will read was stored under this one."""
@@ -66,6 +74,7 @@ class Writer:
         self._clock = clock
         self._max_skew_ms = max_skew_ms
         self._lock = ForkSafeLock()
+        self._held = 0
         self._renew()
 
     def _renew(self) -> None:
@@ -73,6 +82,13 @@ class Writer:
         self.seq = 0
         self._process = os.getpid()
         self._in_doubt = False
+
+    def _renew_if_needed(self) -> None:
+        if self._process != os.getpid():
+            self._held = 0  # by a thread that a fork did not copy
+            self._renew()
+        if self._in_doubt or self._held:
+            self._renew()
 
     def commit(self, store: Store, body: Mapping[str, Any], puts: Sequence[Put] = ()) -> VersionId:
         """Store `puts`, then one version file with `body`. One PUT each, no read, no list.
@@ -84,8 +100,7 @@ class Writer:
         """
         check_clock(store, self._max_skew_ms)
         with self._lock():
-            if self._in_doubt or self._process != os.getpid():
-                self._renew()
+            self._renew_if_needed()
             id, data = self._stamped(body)
             if puts:
                 put_all(puts, store, f"{self.folder}: the rows", "nothing is visible, try again")
@@ -102,13 +117,17 @@ class Writer:
     def reserved(self, store: Store) -> Iterator[Slot]:
         """This writer's next sequence number, for one commit whose outcome the caller settles.
 
-        Other commits of this writer wait. Raises `ClockSkew`.
+        Other commits of this writer wait; one within this one, by the same thread, starts a new identity.
+        Raises `ClockSkew`.
         """
         check_clock(store, self._max_skew_ms)
         with self._lock():
-            if self._in_doubt or self._process != os.getpid():
-                self._renew()
-            yield Slot(self)
+            self._renew_if_needed()
+            self._held += 1
+            try:
+                yield Slot(self)
+            finally:
+                self._held -= 1
 
     def _stamped(self, body: Mapping[str, Any]) -> tuple[VersionId, bytes]:
         stamp = {"h": self._clock.tick(), "w": self.id, "s": self.seq + 1, "l": self.folder}
