@@ -22,6 +22,7 @@ from crdtcat.store.memory import MemoryStore
 from crdtcat.testing.invariants import rows_of
 from crdtcat.testing.made_versions import FOLDER, Chunk, chunk_columns, chunk_of
 from proofs.replay_logs import bundle, claims, compacted, expired, overlap, pruned
+from proofs.replay_merges import joined, orders, repeated, statistics
 from proofs.replay_tables import column, inserted, keyed, positions
 
 FIELDS = (StoredField("a", ColumnId("a"), "int64"),)
@@ -177,6 +178,8 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "expired": expired,
     "claims": claims,
     "pruned": pruned,
+    "joined": joined,
+    "repeated": repeated,
 }
 WHOLE: dict[str, Callable[[list[Any]], Any]] = {
     "order": _order,
@@ -186,4 +189,6 @@ WHOLE: dict[str, Callable[[list[Any]], Any]] = {
     "keyed": keyed,
     "positions": positions,
     "insertions": inserted,
+    "statistics": statistics,
+    "orders": orders,
 }

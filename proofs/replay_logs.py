@@ -129,7 +129,7 @@ def _content(log: Log, at: int) -> int:
 def compacted(happened: list[list[int]]) -> Any:
     """Two catalogs to which this happens, and what is in both once they have all of each other."""
     with virtual() as clock:
-        sides = [_side(clock) for _ in range(2)]
+        sides = [lake_of(clock) for _ in range(2)]
         sides[0].create_table("t", SCHEMA)
         sides[0].sync(sides[1])
         for what, side, row, value in happened:
@@ -159,7 +159,7 @@ def pruned(entries: list[list[int]], updates: list[list[int]], low: int, high: i
 
 def pruned_table(clock: VirtualClock, entries: list[list[int]], updates: list[list[int]]) -> Table:
     """The table that is asked."""
-    table = _side(clock).create_table("t", SCHEMA)
+    table = lake_of(clock).create_table("t", SCHEMA)
     first = 1
     for values in entries:
         clock.now_ms += 1
@@ -179,7 +179,8 @@ def virtual() -> Iterator[VirtualClock]:
         yield clock
 
 
-def _side(clock: VirtualClock) -> Catalog:
+def lake_of(clock: VirtualClock) -> Catalog:
+    """A catalog of its own, in memory."""
     return Catalog(SimulatedStore({}, clock, lambda *_: None, page_limit=1000), upkeep=False)
 
 

@@ -27,6 +27,10 @@ expired        versions, a horizon, those found and those there later       vers
 claims         whose commits a bundle covers, claim files [number, whose]   whose the numbers are
 compacted      what two sides do and exchange, see `log_questions.py`       rows: row, value
 pruned         entries, updates, the bounds of a filter                     rows: row, value
+statistics     runs of rows, see `merge_questions.py`                       least, greatest, nulls of all
+orders         lists of entries, none twice                                 one that keeps all, or none
+joined         rows, changes beside a fork, and its own                     the rows joined, or none
+repeated       branches, what they commit and merge                         the commits of each
 =============  ===========================================================  ================================
 
 `tests/proofs/vectors/` keeps questions with the extracted program's answers; `python -m proofs.vectors`
@@ -43,7 +47,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from proofs import log_questions, model_program
+from proofs import log_questions, merge_questions, model_program
 
 Question = tuple[str, list[Any]]
 KEPT = Path(__file__).resolve().parent.parent / "tests" / "proofs" / "vectors" / "vectors.json"
@@ -197,9 +201,13 @@ ARGUMENTS: dict[str, Callable[[random.Random], list[Any]]] = {
     "claims": log_questions.claims,
     "compacted": log_questions.compacted,
     "pruned": log_questions.pruned,
+    "statistics": merge_questions.statistics,
+    "orders": merge_questions.orders,
+    "joined": merge_questions.joined,
+    "repeated": merge_questions.repeated,
 }
 OPERATIONS = tuple(ARGUMENTS)
-SLOW = ("compacted", "pruned")
+SLOW = ("compacted", "pruned", "joined", "repeated")
 """Whole tables: asked less often."""
 
 

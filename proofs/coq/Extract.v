@@ -7,7 +7,7 @@ From Coq Require Import NArith List.
 From Coq Require Import ExtrOcamlBasic ExtrOcamlZInt.
 From Crdtcat Require Import Claims Files Intervals Linear Compaction Horizon Pruning.
 From Crdtcat Require Import Order Semilattice Fmap Clock Lattices State Head IntervalSets Keyed Columns.
-From Crdtcat Require Import Positions Insertions.
+From Crdtcat Require Import Positions Insertions Statistics EntryOrders Lines.
 Import ListNotations.
 
 (** Maps as plain lists of bindings, which is what they are; built by merging single bindings. *)
@@ -82,8 +82,26 @@ Definition compaction_writes : list (option (N * N)) -> option (N * N) := Compac
 Definition pruned_shown (contributes : N -> N -> option (N * N)) (matches : N * N -> bool)
   (overlays read : list N) (r : N) : option (N * N) := Pruning.shown contributes matches overlays read r.
 
+(** Statistics of runs of rows, orders of entries, writes that come into one line, and commits made again. *)
+Definition statistics_of (parts : list ((option N * option N) * (N * N))) : (option N * option N) * N :=
+  let part p :=
+    ({| Statistics.least := fst (fst p); Statistics.greatest := snd (fst p); Statistics.nulls := fst (snd p) |}, snd (snd p)) in
+  let found := Statistics.statistics_merge (map part parts) in
+  ((Statistics.least found, Statistics.greatest found), Statistics.nulls found).
+Definition entries_woven : list (list N) -> option (list N) := EntryOrders.weave_all [].
+Definition written (rows : list (N * N)) : Intervals.table (V := N) :=
+  fold_right (fun b m => insert (fun new _ => new) (0%N, fst b) (snd b) m) empty rows.
+Definition fork_joined (before : list (N * N)) (theirs mine : list (list interval * list (N * N)))
+  : option (list (N * N)) :=
+  let changes := map (fun c => (fst c, written (snd c))) in
+  if Lines.meets (changes mine) (changes theirs) then None
+  else Some (map (fun b => (snd (fst b), snd b))
+    (bindings (Lines.run (map snd (changes theirs ++ changes mine)) (written before)))).
+Definition made_again : (N -> N) -> list (N * N) -> list (N * N) -> list (N * N) := Lines.repeated (Id := N).
+
 Extraction "model.ml" tick receive clock_of vclock_merge counter_of gcounter_merge gcounter_value
   sets_of sets_merge registers_of registers_merge head_standing head_alive head_cell versions_of order_ids
   bindings runs_union runs_intersection runs_difference table_of tables_join table_read type_of_column
   rows_in_order insertions_known history_standing intervals_overlap bundle_covers bundle_again
-  compacted_value compacted_deleted compaction_writes pruned_shown expired_view claims_history.
+  compacted_value compacted_deleted compaction_writes pruned_shown expired_view claims_history
+  statistics_of entries_woven fork_joined made_again.

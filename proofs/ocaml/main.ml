@@ -277,6 +277,52 @@ let pruned entries updates low high =
   let rows = List.init (after - 1) (fun n -> n + 1) in
   of_pairs (List.filter_map (fun r -> Option.map (fun (_, x) -> (r, x)) (shown r)) rows)
 
+(* Runs of rows: least, greatest, nulls, rows; a bound is one more than it is, 0 if it is not known. *)
+let statistics j =
+  let bound n = if n = 0 then None else Some (n - 1) in
+  let back = function None -> 0 | Some n -> n + 1 in
+  let part p =
+    match numbers p with
+    | [low; high; nulls; rows] -> ((bound low, bound high), (nulls, rows))
+    | _ -> failwith "a run of rows is least, greatest, nulls, rows"
+  in
+  let (low, high), nulls = Model.statistics_of (List.map part (list j)) in
+  of_numbers [back low; back high; nulls]
+
+(* Lists of entries: all of them in one, alone in a list; nothing if they contradict each other. *)
+let orders j =
+  match Model.entries_woven (List.map numbers (list j)) with
+  | Some entries -> Array [of_numbers entries]
+  | None -> Array []
+
+(* How many rows there are, all 0; what was staged since a fork was made, and what the fork has staged: start, count, value.
+   The rows once it is joined; nothing if both touched one. *)
+let joined rows theirs mine =
+  let change c =
+    match numbers c with
+    | [start; count; value] ->
+        ([{ Model.tag = 0; Model.start = start; Model.stop = start + count }], List.init count (fun n -> (start + n, value)))
+    | _ -> failwith "a change is start, count, value"
+  in
+  let changes j = List.map change (list j) in
+  match Model.fork_joined (List.init (number rows) (fun n -> (n, 0))) (changes theirs) (changes mine) with
+  | Some found -> of_numbers (List.map snd found)
+  | None -> Array []
+
+(* How many branches there are, each with commit 0; what happens to one: [branch, 0] it gets the next commit, [branch, other]
+   what another has, counted from 1, is made again on it. The commits of each, by the number of their origin. *)
+let repeated branches happened =
+  let logs = Array.make (number branches) [(0, 0)] in
+  let event (at, next) (branch, other) =
+    if other = 0 then begin
+      logs.(branch) <- logs.(branch) @ [(next, next)]; (at + 1, next + 1)
+    end else begin
+      logs.(branch) <- Model.made_again (fun o -> (1000 * at) + o) logs.(branch) logs.(other - 1); (at + 1, next)
+    end
+  in
+  ignore (List.fold_left event (1, 1) (pairs happened));
+  Array (List.map (fun log -> of_numbers (List.map snd log)) (Array.to_list logs))
+
 let answer operation argument =
   match operation, list argument with
   | "tick", [a; b] -> Number (Model.tick (number a) (number b))
@@ -304,6 +350,10 @@ let answer operation argument =
   | "claims", [bundled; files] -> claims bundled files
   | "compacted", _ -> compacted argument
   | "pruned", [entries; updates; low; high] -> pruned entries updates low high
+  | "statistics", _ -> statistics argument
+  | "orders", _ -> orders argument
+  | "joined", [rows; theirs; mine] -> joined rows theirs mine
+  | "repeated", [branches; happened] -> repeated branches happened
   | _ -> failwith ("no such question: " ^ operation)
 
 let () =

@@ -81,6 +81,29 @@ def test_merging_is_what_the_whole_would_give(arrays: list[pa.Array]) -> None:
     assert statistics(pa.chunked_array(arrays)) == whole
 
 
+BOUNDS = st.none() | st.integers(0, 5)
+KNOWN = st.builds(ColumnStatistics, BOUNDS, BOUNDS, st.integers(0, 2)).flatmap(
+    lambda known: st.tuples(st.just(known), st.integers(known.nulls, 3))
+)
+
+
+@given(st.lists(st.lists(KNOWN, max_size=3), max_size=4))
+def test_runs_may_be_merged_in_groups_and_in_any_order(
+    groups: list[list[tuple[ColumnStatistics, int]]],
+) -> None:
+    every = [part for group in groups for part in group]
+    whole = merge_statistics(every)
+    at_once = [(merge_statistics(group), sum(rows for _, rows in group)) for group in groups]
+    assert merge_statistics(at_once) == merge_statistics(reversed(every)) == whole
+    with_values = [known for known, rows in every if known.nulls < rows]
+    for bound, of_each in (
+        (whole.min, [one.min for one in with_values]),
+        (whole.max, [one.max for one in with_values]),
+    ):
+        assert (bound is None) == (not of_each or None in of_each)
+        assert bound is None or bound in of_each
+
+
 @pytest.mark.parametrize(
     ("array", "least", "greatest"),
     [

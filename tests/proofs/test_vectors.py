@@ -58,6 +58,18 @@ def test_bases_pass_some_by_and_ghosts_are_among_claims() -> None:
     assert any(bundled and [whose for _, whose in files].count(9) for bundled, files in claims)
 
 
+def test_forks_meet_and_do_not_and_branches_bring_what_others_brought() -> None:
+    forks = [answer for name, _, answer in KEPT if name == "joined"]
+    assert [] in forks
+    assert any(sum(map(bool, answer)) > 3 for answer in forks)
+    orders = [(arguments, answer) for name, arguments, answer in KEPT if name == "orders"]
+    assert any(answer == [] for _, answer in orders)
+    assert any(len(answer[0]) > max(map(len, arguments)) for arguments, answer in orders if answer)
+    assert any(sorted(log) != log for name, _, logs in KEPT if name == "repeated" for log in logs)
+    through = [arguments[1] for name, arguments, _ in KEPT if name == "repeated"]
+    assert any(len({tuple(event) for event in happened if event[1]}) > 2 for happened in through)
+
+
 def test_compactions_have_not_seen_everything() -> None:
     """Some run beside an update of the other side that they have not seen, and some beside each other."""
     last: Counter[tuple[int, int]] = Counter()

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
-from crdtcat.chunks.entry_order import merged, ordered_type, take_orders
+from crdtcat.chunks.entry_order import merged, order_of_all, ordered_type, take_orders
 from crdtcat.chunks.narrow import combinable, in_pieces, restored
 from crdtcat.chunks.storage_types import from_storage, to_storage
 from crdtcat.chunks.type_codes import PLAIN, keeps_order
@@ -388,6 +388,29 @@ def test_merged_orders_hold_both_or_there_is_none(first: list[str], second: list
         assert [entry for entry in both if entry in first] == first
         assert [entry for entry in both if entry in second] == second
         assert merged(both, first) == merged(both, second) == both
+
+
+@given(st.lists(st.lists(st.integers(0, 5), unique=True, max_size=4), max_size=4))
+def test_all_orders_are_kept_up_to_the_first_that_contradicts(orders: list[list[int]]) -> None:
+    t = pa.dictionary(pa.int8(), pa.int64(), ordered=True)
+    found, contradicting = order_of_all(t, [["dictionary", "int64", "int8", each] for each in orders])
+    kept = orders[:contradicting]
+    assert sorted(found) == sorted({entry for each in kept for entry in each})
+    for each in kept:
+        assert [entry for entry in found if entry in each] == each
+    if contradicting is not None:
+        assert merged(found, orders[contradicting]) is None
+
+
+def test_an_order_that_nobody_said_is_that_of_versions() -> None:
+    """Of two entries that no version has both of; a later one that says otherwise contradicts it."""
+    catalog = lake()
+    for entry in ("low", "high"):
+        catalog.commit("t", sizes([entry], pd.CategoricalDtype([entry], ordered=True)))
+    assert list(catalog.read("t").to_pandas()["c"].cat.categories) == ["low", "high"]
+    catalog.commit("t", sizes(["low"], pd.CategoricalDtype(["high", "low"], ordered=True)))
+    assert not catalog.table("t").schema.field("c").type.ordered
+    assert [listed.kind for listed in catalog.table("t").conflicts()] == ["column"]
 
 
 @pytest.mark.parametrize("entries", [["a"], [[1]], [1, 1], [None], [2**70], [{}], [1.5]], ids=str)

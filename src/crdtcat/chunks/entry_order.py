@@ -31,7 +31,11 @@ Entries = Sequence[Any]
 
 
 def merged(first: Entries, second: Entries) -> list[Any] | None:
-    """Both orders in one, what only the second has before what follows it there; `None`: they differ."""
+    """Both orders in one, what only the second has before what follows it there; `None`: they differ.
+
+    Not commutative: where neither says what comes first, entries of the first order do. Theorems:
+    `entry_order_keeps_both`, `entry_order_found`, `entry_order_again`, `entry_order_by_version`.
+    """
     place = {entry: at for at, entry in enumerate(first)}
     common = [place[entry] for entry in second if entry in place]
     if common != sorted(common):
@@ -120,7 +124,11 @@ def ordered_type(t: pa.DataType, codes: Iterable[TypeCode]) -> tuple[pa.DataType
 
 def order_of_all(t: pa.DataType, codes: Iterable[TypeCode]) -> tuple[list[Any], int | None]:
     """The entries of those who wrote values of a dictionary type, and the number of the first code whose
-    order contradicts those before it. Raises `UnsupportedFormat` for entries that are none of the type."""
+    order contradicts those before it. Raises `UnsupportedFormat` for entries that are none of the type.
+
+    One after another: what earlier ones left open is decided by who was first, and contradicted by a later
+    one who says otherwise. Theorems: `entry_order_keeps_all`, `entry_order_one_by_one`.
+    """
     order: list[Any] = []
     for at, code in enumerate(codes):
         entries = order_in(code)

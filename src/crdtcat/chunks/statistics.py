@@ -122,8 +122,10 @@ def bytes_statistics(least: bytes, greatest: bytes, nulls: int) -> ColumnStatist
 def merge_statistics(parts: Iterable[tuple[ColumnStatistics, int]]) -> ColumnStatistics:
     """Statistics of several runs of rows together, from those of each with its number of rows.
 
-    Runs without values do not matter; among the others an unknown bound stays unknown. Associative and
-    commutative.
+    Runs without values do not matter; among the others an unknown bound stays unknown. Runs may be grouped
+    and ordered in any way, but none may be taken twice: null counts add up. Theorems:
+    `statistics_merge_grouping`, `statistics_merge_order`, `statistics_merge_sound`, `statistics_merge_tight`;
+    of bounds alone `bounds_merge_semilattice`.
     """
     lows: list[Any] = []
     highs: list[Any] = []

@@ -99,7 +99,9 @@ class MergedChange(TransactionChange):
 def merge_strict(
     target: Session, source: Session, on_conflict: Any = None, pinned: Pinned | None = None
 ) -> MergeResult:
-    """Commit what a branch has and the target lacks, under the target's next number.
+    """Commit what a branch has and the target lacks, under the target's next number. Theorems:
+    `repeat_is_union`, `repeat_once`, `repeat_again`, `repeat_extends`; of what is in nobody's way
+    `line_any_order`.
 
     Costs a refresh of both, 2 PUTs, and a refresh; more where others commit meanwhile, as any commit.
     `on_conflict`: instead of what the target's options say. `pinned`: for another try, the branch as the

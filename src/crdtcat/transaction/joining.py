@@ -39,7 +39,8 @@ Joining = tuple[StagedSession, Kept, Kept]
 def joined(
     session: StagedSession, here: Kept, fork: Kept, policy: Policy, others: Iterable[Joining] = ()
 ) -> Kept:
-    """What a table of a transaction has with what a fork brings. Nothing is changed.
+    """What a table of a transaction has with what a fork brings. Nothing is changed. Theorems:
+    `line_any_order`, `line_last_wins`.
 
     No request, unless a resolver looks at values, intervals leave it open whether a read still holds, or keys
     in segments lie in ranges that overlap: then what reading those costs. O(what was staged since the fork
