@@ -75,8 +75,8 @@ class Bench:
         return {}
 
     def _warm_up(self) -> None:
-        """Once in a process: two commits and a read elsewhere, so that what is loaded late is not
-        measured."""
+        """Once in a process: two commits, a read and an update elsewhere, so that what is loaded late is
+        not measured."""
         if self._warm:
             return
         with tempfile.TemporaryDirectory(prefix="crdtcat-warm-") as folder:
@@ -87,6 +87,8 @@ class Bench:
                 engine.append(made.batch(number, 10))
             engine.open()
             engine.read(["id"])
+            engine.change({"kind": "update", "low": 0, "high": 1, **REWRITTEN})
+            engine.close()
         self._warm = True
 
     def appends(self, *, seconds: float, pause: float = 0.0) -> dict[str, Any]:
@@ -128,6 +130,7 @@ class Bench:
         self, *, place: dict[str, str], variant: str, first: int, each: int
     ) -> dict[str, Any]:
         """Open the table; the rows from `first` on, `each` of them, are this process's own."""
+        self._warm_up()
         self._take(place, variant)
         self._first, self._each = first, each
         self.engine.open()
@@ -392,6 +395,8 @@ class Bench:
         reader = self._new(place, variant)
         reader.open()
         found = reader.read(["id", "value"]).sort_by("id")
+        for used in (writer, *sides, reader):
+            used.close()
         return {
             "outcomes": outcomes,
             "ids": found["id"].to_pylist(),

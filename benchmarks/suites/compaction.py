@@ -25,14 +25,14 @@ UPKEEP_PAUSE = 0.2
 
 
 def run(job: Job) -> Results:
-    seconds = job.pick(1.0, 1.5, 30.0)
+    seconds = job.pick(1.0, 1.2, 30.0)
     results = Results()
     tables: dict[str, list[list[Any]]] = {load: [] for load in LOADS}
     notes: dict[str, list[str]] = {load: [] for load in LOADS}
     with places() as where:
         for entrant in job.entrants():
             with crew(entrant, job.overtime) as workers:
-                for load, variant in product(LOADS, entrant.variants):
+                for load, variant in product(LOADS, job.variants(entrant)):
                     name = label(entrant, variant)
                     progress(f"{load}, {name}")
                     try:

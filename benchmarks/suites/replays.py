@@ -51,11 +51,11 @@ class _Appends:
     def __init__(self, job: Job) -> None:
         self.job, self.found = job, Replay()
         self.processes = job.pick(2, 10, 10)
-        self.commits, self.seconds = job.pick((3, 30.0), (20, 3.0), (200, 300.0))
+        self.commits, self.seconds = job.pick((3, 30.0), (20, 2.0), (200, 300.0))
 
     def take(self, entrant: Entrant, workers: Crew, where: Places) -> None:
         total = self.processes * self.commits
-        for variant in entrant.variants:
+        for variant in self.job.variants(entrant):
             name = label(entrant, variant)
             progress(f"delta-rs#3736, {name}")
             try:
@@ -90,7 +90,7 @@ class _Tasks:
         self.kind = job.pick(LOCAL, NEAR, FAR)
 
     def take(self, entrant: Entrant, workers: Crew, where: Places) -> None:
-        for variant in entrant.variants:
+        for variant in self.job.variants(entrant):
             name = label(entrant, variant)
             progress(f"icechunk#1012, {name}")
             try:
@@ -136,7 +136,7 @@ class _Opening:
 
     def __init__(self, job: Job) -> None:
         self.job, self.found = job, Replay()
-        self.commits, self.limit = job.pick((10, 60.0), (200, 3.0), (6_000, 600.0))
+        self.commits, self.limit = job.pick((10, 60.0), (200, 2.0), (6_000, 600.0))
         self.kind = job.pick(LOCAL, LOCAL, NEAR)
 
     def take(self, entrant: Entrant, workers: Crew, where: Places) -> None:
