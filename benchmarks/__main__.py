@@ -81,7 +81,7 @@ def run(names: Sequence[str], job: Job, folder: Path | None) -> list[str]:
             print(f"\n## {name}", flush=True)
             try:
                 results = suite.run(job)
-            except Exception:  # noqa: BLE001 (the others have their turn; it is named at the end)
+            except (Exception, SystemExit):  # noqa: BLE001 (the others have their turn)
                 traceback.print_exc()
                 failed.append(name)
                 continue

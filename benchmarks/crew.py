@@ -25,6 +25,7 @@ from benchmarks.peers import ROOT, interpreter
 START_SECONDS_MAX = 120
 OVERTIME_SECONDS = 60
 """How long a worker may take over its time, for a commit under way, before it is ended."""
+DIED = "the worker died"
 
 
 class EngineFailed(Exception):
@@ -60,7 +61,8 @@ class Worker:
         self._rest = b""
 
     def send(self, task: str, arguments: dict[str, Any]) -> None:
-        self.channel.sendall(json.dumps({"task": task, **arguments}).encode() + b"\n")
+        with suppress(OSError):  # it died: whoever waits for its answer is told
+            self.channel.sendall(json.dumps({"task": task, **arguments}).encode() + b"\n")
 
     def received(self) -> Iterator[dict[str, Any]] | None:
         """Messages that have arrived; None when the channel is closed."""
@@ -155,6 +157,7 @@ class Crew:
         for worker, answer in zip(workers, answers, strict=True):
             if answer.done is None and not answer.problem:
                 answer.problem, answer.cut = f"not done {self.overtime:g} s after its time", True
+            if answer.cut or answer.problem == DIED:
                 worker.end()
                 self.workers.remove(worker)
         return answers
@@ -188,7 +191,7 @@ def _take(worker: Worker, answer: Answer) -> bool:
     """Put what arrived into the answer; whether that was its end."""
     messages = worker.received()
     if messages is None:
-        answer.problem = answer.problem or "the worker died"
+        answer.problem = answer.problem or DIED
         return True
     for message in messages:
         if "event" in message:

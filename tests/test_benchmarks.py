@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -231,6 +232,16 @@ def test_a_worker_that_overstays_is_ended_and_what_it_told_counts(tmp_path: Path
         assert (answer.cut, answer.done) == (True, None)
         assert [event["commit"] for event in answer.events] == [0]
         assert workers.workers == []
+
+
+def test_a_worker_that_died_is_named_once_and_replaced(tmp_path: Path) -> None:
+    common = {"place": Place(f"{tmp_path}/aside", f"{tmp_path}/table").to_json(), "variant": "default"}
+    with crew(ENTRANTS["raw"]) as workers:
+        (worker,) = workers.hire(1)
+        os.kill(worker.pid, signal.SIGKILL)
+        with pytest.raises(EngineFailed, match="the worker died"):
+            workers.ask("create", **common, rows=10, rows_max=0, seconds=60)
+        workers.ask("create", **common, rows=10, rows_max=0, seconds=60)
 
 
 def test_a_suite_that_fails_does_not_stop_the_others(

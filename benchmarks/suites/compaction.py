@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 from typing import Any
 
@@ -11,7 +12,7 @@ from benchmarks.crew import Answer, Crew, EngineCannot, EngineFailed, crew
 from benchmarks.job import Job, label
 from benchmarks.places import LOCAL, Places, places
 from benchmarks.report import Results, progress
-from benchmarks.suites.contention import ROWS, WAITS, waiting
+from benchmarks.suites.contention import ERROR_LENGTH, ROWS, WAITS, waiting
 
 PURPOSE = (
     "Writers append, or update single rows, at a steady pace, first alone and then beside two processes "
@@ -73,6 +74,9 @@ def _measure(workers: Crew, where: Places, load: str, variant: str, seconds: flo
         beside = _once(workers, where, load, variant, seconds, compactors=COMPACTORS)
     except EngineCannot as error:
         beside, note = dict.fromkeys(alone), str(error)
+    if errors := alone["errors"] + (beside["errors"] or Counter()):
+        (error_name, count), *_ = errors.most_common(1)
+        note = f"{note + '; ' if note else ''}{error_name} ({count} times)"
     found: list[Any] = [alone["done"], alone["failed"], beside["done"], beside["failed"]]
     for percent in (50, 99):
         for side in (alone, beside):
@@ -120,7 +124,10 @@ def _once(
 def _account(writers: list[Answer], compactors: list[Answer]) -> dict[str, Any]:
     events = [event for answer in writers for event in answer.events]
     upkeeps = [event for answer in compactors for event in answer.events]
+    errors = Counter(event["error"][:ERROR_LENGTH] for event in [*events, *upkeeps] if "error" in event)
+    errors.update(answer.problem for answer in [*writers, *compactors] if answer.done is None)
     return {
+        "errors": errors,
         "done": sum("error" not in event for event in events),
         "failed": sum("error" in event for event in events),
         "taken": [event["seconds"] for event in events if "error" not in event],
