@@ -21,6 +21,7 @@ from benchmarks import rows as made
 from benchmarks.engines.base import Engine, Place, Range
 from benchmarks.worker import shown
 
+OPEN_SECONDS_MAX = 30.0
 REWRITTEN = {"column": "value", "value": -1.0}
 Tell = Callable[[dict[str, Any]], None]
 
@@ -50,6 +51,18 @@ class Bench:
             self._engine.close()
         self._engine = self._new(place, variant)
 
+    def _open(self) -> None:
+        """A fresh handle. Where many open at once that can be refused, too (a locked database): a program
+        that only wants to begin tries again."""
+        deadline = time.monotonic() + OPEN_SECONDS_MAX
+        while True:
+            try:
+                return self.engine.open()
+            except Exception:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(random.uniform(0.0, 0.1))
+
     # One table.
 
     def create(
@@ -66,7 +79,7 @@ class Bench:
         self._warm_up()
         self._take(place, variant)
         self._first, self._batches = first, [made.batch(first + at, rows) for at in range(commits)]
-        self.engine.open()
+        self._open()
         return {}
 
     def warm(self) -> dict[str, Any]:
@@ -111,7 +124,7 @@ class Bench:
         except BaseException as error:  # noqa: BLE001 (a failed commit is a result)
             self._tell({"commit": number, "seconds": time.perf_counter() - at, "error": shown(error)})
             # What a program does next: a fresh handle for the next rows. These rows are given up.
-            self.engine.open()
+            self._open()
             return 0
         self._tell({"commit": number, "seconds": time.perf_counter() - at, "retries": retries})
         return 1
@@ -133,7 +146,7 @@ class Bench:
         self._warm_up()
         self._take(place, variant)
         self._first, self._each = first, each
-        self.engine.open()
+        self._open()
         return {}
 
     def updates_of_own(self, *, commits: int, seconds: float, at_once: int) -> dict[str, Any]:

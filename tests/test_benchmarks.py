@@ -10,6 +10,7 @@ import os
 import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -48,6 +49,7 @@ from benchmarks.suites import (
     trees,
     writes,
 )
+from benchmarks.tasks import Bench
 from crdtcat.log import encode_bundle
 
 TINY = Job("tiny", ("raw", "crdtcat"))
@@ -242,6 +244,30 @@ def test_a_worker_that_died_is_named_once_and_replaced(tmp_path: Path) -> None:
         with pytest.raises(EngineFailed, match="the worker died"):
             workers.ask("create", **common, rows=10, rows_max=0, seconds=60)
         workers.ask("create", **common, rows=10, rows_max=0, seconds=60)
+
+
+def test_a_writer_that_may_not_open_at_once_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, Any]] = []
+    refusals = iter([True, True, False, False])
+
+    class Locked(Raw):
+        def open(self) -> None:
+            if next(refusals, False):
+                raise OSError("locked")
+            super().open()
+
+        def append(self, rows: pa.Table) -> int | None:
+            if rows["id"][0].as_py() == 0:
+                raise OSError("refused")
+            return super().append(rows)
+
+    bench = Bench(Locked, told.append)
+    monkeypatch.setattr(bench, "_warm", True)
+    place = Place(f"{tmp_path}/aside", f"{tmp_path}/table").to_json()
+    bench.ready(place=place, variant="default", first=0, commits=2, rows=10)
+    refusals = iter([True, False])
+    assert bench.appends(seconds=60)["done"] == 1
+    assert ["error" in event for event in told] == [True, False]
 
 
 def test_a_suite_that_fails_does_not_stop_the_others(
