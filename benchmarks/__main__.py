@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 import time
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.engines import ENTRANTS
 from benchmarks.job import Job
-from benchmarks.report import machine, save
+from benchmarks.places import one_server
+from benchmarks.report import cores_busy, machine, save
 
 SUITES = (
     "contention",
@@ -60,15 +64,36 @@ def main() -> None:
             parser.error(f"no {what} {unknown[0]!r}; there are {', '.join(known)}")
     job = Job(chosen.size or "short", engines)
     print(f"# crdtcat benchmarks\n\n{machine()}")
-    for name in chosen.suites or SUITES:
-        suite = importlib.import_module(f"benchmarks.suites.{name.replace('-', '_')}")
-        began = time.monotonic()
-        print(f"\n## {name}", flush=True)
-        results = suite.run(job)
-        seconds = time.monotonic() - began
-        print(f"\n({seconds:.0f} s)", flush=True)
-        if not chosen.no_save:
-            save(name, suite.PURPOSE, results, chosen.output, size=job.size, seconds=seconds)
+    failed = run(chosen.suites or SUITES, job, None if chosen.no_save else chosen.output)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+def run(names: Sequence[str], job: Job, folder: Path | None) -> list[str]:
+    """One suite after the other, its page written when it is done; those that failed. Then how long each
+    took. A suite that fails leaves its old page, and does not keep the others from running."""
+    taken: dict[str, float] = {}
+    failed = []
+    with one_server():
+        for name in names:
+            suite = importlib.import_module(f"benchmarks.suites.{name.replace('-', '_')}")
+            busy, began = cores_busy(), time.monotonic()
+            print(f"\n## {name}", flush=True)
+            try:
+                results = suite.run(job)
+            except (Exception, SystemExit):  # noqa: BLE001 (the others have their turn)
+                traceback.print_exc()
+                failed.append(name)
+                continue
+            finally:
+                taken[name] = time.monotonic() - began
+                print(f"\n({taken[name]:.0f} s)", flush=True)
+            if folder is not None:
+                save(name, suite.PURPOSE, results, folder, size=job.size, seconds=taken[name], busy=busy)
+    print(f"\n## Seconds\n\n{', '.join(f'{name} {seconds:.0f}' for name, seconds in taken.items())}")
+    minutes, seconds = divmod(round(sum(taken.values())), 60)
+    print(f"\nAll: {minutes} min {seconds} s, {job.size}", flush=True)
+    return failed
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from benchmarks.peers import ROOT, interpreter
 START_SECONDS_MAX = 120
 OVERTIME_SECONDS = 60
 """How long a worker may take over its time, for a commit under way, before it is ended."""
+DIED = "the worker died"
 
 
 class EngineFailed(Exception):
@@ -37,12 +38,13 @@ class EngineCannot(EngineFailed):
 
 @dataclass
 class Answer:
-    """What a worker said to one request."""
+    """What a worker said to one request; `cut` if it was ended before it had done."""
 
     events: list[dict[str, Any]] = field(default_factory=list)
     done: dict[str, Any] | None = None
     problem: str = ""
     cannot: bool = False
+    cut: bool = False
 
     def result(self) -> dict[str, Any]:
         if self.done is None:
@@ -59,7 +61,8 @@ class Worker:
         self._rest = b""
 
     def send(self, task: str, arguments: dict[str, Any]) -> None:
-        self.channel.sendall(json.dumps({"task": task, **arguments}).encode() + b"\n")
+        with suppress(OSError):  # it died: whoever waits for its answer is told
+            self.channel.sendall(json.dumps({"task": task, **arguments}).encode() + b"\n")
 
     def received(self) -> Iterator[dict[str, Any]] | None:
         """Messages that have arrived; None when the channel is closed."""
@@ -83,8 +86,9 @@ class Worker:
 class Crew:
     """Workers of one engine. The first n are used for a point with n processes."""
 
-    def __init__(self, entrant: Entrant, folder: Path) -> None:
+    def __init__(self, entrant: Entrant, folder: Path, overtime: float = OVERTIME_SECONDS) -> None:
         self.entrant = entrant
+        self.overtime = overtime
         self.workers: list[Worker] = []
         path = folder / "socket"
         self._listener = socket.socket(socket.AF_UNIX)
@@ -149,10 +153,11 @@ class Crew:
         workers = self.hire(len(each))
         for worker, (task, arguments) in zip(workers, each, strict=True):
             worker.send(task, arguments)
-        answers = _collect(workers, seconds + OVERTIME_SECONDS)
+        answers = _collect(workers, seconds + self.overtime)
         for worker, answer in zip(workers, answers, strict=True):
             if answer.done is None and not answer.problem:
-                answer.problem = f"not done {OVERTIME_SECONDS} s after its time"
+                answer.problem, answer.cut = f"not done {self.overtime:g} s after its time", True
+            if answer.cut or answer.problem == DIED:
                 worker.end()
                 self.workers.remove(worker)
         return answers
@@ -186,7 +191,7 @@ def _take(worker: Worker, answer: Answer) -> bool:
     """Put what arrived into the answer; whether that was its end."""
     messages = worker.received()
     if messages is None:
-        answer.problem = answer.problem or "the worker died"
+        answer.problem = answer.problem or DIED
         return True
     for message in messages:
         if "event" in message:
@@ -200,10 +205,10 @@ def _take(worker: Worker, answer: Answer) -> bool:
 
 
 @contextmanager
-def crew(entrant: Entrant) -> Iterator[Crew]:
-    """A crew for as long as the block lasts."""
+def crew(entrant: Entrant, overtime: float = OVERTIME_SECONDS) -> Iterator[Crew]:
+    """A crew for as long as the block lasts; its workers may take `overtime` seconds over their time."""
     with tempfile.TemporaryDirectory(prefix="crdtcat-crew-") as folder:
-        made = Crew(entrant, Path(folder))
+        made = Crew(entrant, Path(folder), overtime)
         try:
             yield made
         finally:

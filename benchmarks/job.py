@@ -29,6 +29,11 @@ class Job:
         """The value for this size."""
         return {"tiny": tiny, "short": short, "full": full}[self.size]
 
+    @property
+    def overtime(self) -> float:
+        """Seconds that a commit under way is waited for after a point's time; then its process is ended."""
+        return self.pick(60.0, 5.0, 60.0)
+
     def entrants(self, *without: str) -> Iterator[Entrant]:
         """Engines that can take part, `without` some."""
         for name in self.engines:
@@ -39,6 +44,10 @@ class Job:
                 progress(f"{name} does not take part: {reason}")
             else:
                 yield entrant
+
+    def variants(self, entrant: Entrant) -> tuple[str, ...]:
+        """An engine's settings where the short run has its defaults only."""
+        return self.pick(entrant.variants, entrant.variants[:1], entrant.variants)
 
     def absent(self) -> str:
         """A sentence about engines that do not take part; empty if all do."""

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,15 +20,30 @@ WARMING_THREADS, WARMING_PUTS = 10, 300
 LOCAL, NEAR, FAR = "local disk", "S3", "S3 + 20 ms each way"
 
 
-class Places:
-    """Fresh places to put a table. The S3 server starts when it is first needed."""
+class Server:
+    """An S3 server that starts when it is first needed, is made warm once, and has one bucket."""
 
-    def __init__(self, stack: ExitStack, delay_seconds: float = 0.020) -> None:
+    def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
+        self._server: S3Server | None = None
+        self.bucket = ""
+
+    def running(self) -> S3Server:
+        if self._server is None:
+            self._server = self._stack.enter_context(real_s3())
+            self.bucket = self._server.fresh_bucket().removeprefix("s3://")
+            _warm(self._server, self.bucket)
+        return self._server
+
+
+class Places:
+    """Fresh places to put a table."""
+
+    def __init__(self, stack: ExitStack, server: Server, delay_seconds: float = 0.020) -> None:
+        self._stack = stack
+        self._server = server
         self._delay = delay_seconds
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crdtcat-bench-")))
-        self._server: S3Server | None = None
-        self._bucket = ""
         self._proxies: dict[float, Proxy] = {}
 
     def fresh(self, kind: str) -> Place:
@@ -37,9 +52,9 @@ class Places:
         aside = str(self._folder / token / "aside")
         if kind == LOCAL:
             return Place(aside, path=str(self._folder / token / "table"))
-        server = self._s3()
+        server = self._server.running()
         place = Place(
-            aside, "", self._bucket, f"table-{token}", server.endpoint_url, server.key, server.secret
+            aside, "", self._server.bucket, f"table-{token}", server.endpoint_url, server.key, server.secret
         )
         return self.far(place) if kind == FAR else place
 
@@ -50,19 +65,13 @@ class Places:
     def proxy(self, delay_seconds: float | None = None) -> Proxy:
         delay = self._delay if delay_seconds is None else delay_seconds
         if delay not in self._proxies:
-            self._proxies[delay] = self._stack.enter_context(delayed(self._s3().endpoint_url, delay))
+            endpoint = self._server.running().endpoint_url
+            self._proxies[delay] = self._stack.enter_context(delayed(endpoint, delay))
         return self._proxies[delay]
 
     def forget(self, place: Place) -> None:
         """Free the disk that a local place took."""
         shutil.rmtree(Path(place.aside).parent, ignore_errors=True)
-
-    def _s3(self) -> S3Server:
-        if self._server is None:
-            self._server = self._stack.enter_context(real_s3())
-            self._bucket = self._server.fresh_bucket().removeprefix("s3://")
-            _warm(self._server, self._bucket)
-        return self._server
 
 
 def _warm(server: S3Server, bucket: str) -> None:
@@ -74,7 +83,21 @@ def _warm(server: S3Server, bucket: str) -> None:
     client.close()
 
 
+_shared: list[Server] = []
+
+
+@contextmanager
+def one_server() -> Iterator[None]:
+    """All suites in this block use one S3 server: starting one and making it warm takes seconds."""
+    with ExitStack() as stack:
+        _shared.append(Server(stack))
+        try:
+            yield
+        finally:
+            _shared.pop()
+
+
 @contextmanager
 def places() -> Iterator[Places]:
-    with ExitStack() as stack:
-        yield Places(stack)
+    with nullcontext() if _shared else one_server(), ExitStack() as stack:
+        yield Places(stack, _shared[-1])

@@ -19,6 +19,8 @@ from benchmarks.peers import versions
 from benchmarks.plots import Plot
 
 _BEGAN = time.monotonic()
+QUIET_CORES = 0.3
+"""With fewer cores than this busy otherwise, a machine counts as idle."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,19 @@ class Results:
 
     def add(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> None:
         """Take a table, and show it at once."""
+        assert len(set(header)) == len(header), f"JSON keeps one of two columns of one name: {header}"
         self.tables.append(Table(title, header, rows, note))
         print(f"\n{self.tables[-1].markdown()}", flush=True)
 
 
-def save(suite: str, purpose: str, results: Results, folder: Path, *, size: str, seconds: float) -> None:
-    """`<suite>.md`, `<suite>.json` and one SVG per plot."""
+def save(
+    suite: str, purpose: str, results: Results, folder: Path, *, size: str, seconds: float, busy: float
+) -> None:
+    """`<suite>.md`, `<suite>.json` and one SVG per plot. `busy` is what `cores_busy` said before."""
     folder.mkdir(parents=True, exist_ok=True)
     conditions = {
         "machine": machine(),
-        "load": load(),
+        "load": load(busy),
         "size": size,
         "seconds": round(seconds),
         "packages": versions(),
@@ -86,7 +91,7 @@ def save(suite: str, purpose: str, results: Results, folder: Path, *, size: str,
         purpose,
         "",
         f"Written by `python -m benchmarks {suite}`; [what it means](README.md#{suite}).",
-        f"One run ({size}, {seconds:.0f} s): {machine()}. {load()}",
+        f"One run ({size}, {seconds:.0f} s): {machine()}. {load(busy)}",
         *([f"{packages}."] if packages else []),
     ]
     for plot in results.plots:
@@ -130,11 +135,22 @@ def machine() -> str:
     )
 
 
-def load() -> str:
-    """How busy the machine was before and besides: what makes absolute numbers mean little."""
-    quarter = os.getloadavg()[2]
-    busy = quarter > 1.5 * (os.cpu_count() or 1)
-    return (
-        f"Load average of the last 15 minutes {quarter:.1f}: "
-        f"{'a loaded machine, so only ratios within this run mean something.' if busy else 'otherwise idle.'}"
-    )
+def cores_busy(seconds: float = 1.0) -> float:
+    """How many cores others keep busy; for this process, which only waits, nothing is counted."""
+    before = _ticks()
+    time.sleep(seconds)
+    idle, total = (now - then for now, then in zip(_ticks(), before, strict=True))
+    return (1 - idle / total) * (os.cpu_count() or 1) if total else 0.0
+
+
+def _ticks() -> tuple[int, int]:
+    """Ticks of all cores since the machine started: idle (or waiting for a disk), and in all."""
+    fields = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return fields[3] + fields[4], sum(fields)
+
+
+def load(busy: float) -> str:
+    """How busy the machine was with other things before: what makes absolute numbers mean little."""
+    loaded = "a loaded machine, so only ratios within this run mean something."
+    verdict = loaded if busy >= QUIET_CORES else "otherwise idle."
+    return f"Before it began, other programs kept {busy:.1f} cores busy: {verdict}"

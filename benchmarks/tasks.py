@@ -21,6 +21,7 @@ from benchmarks import rows as made
 from benchmarks.engines.base import Engine, Place, Range
 from benchmarks.worker import shown
 
+OPEN_SECONDS_MAX = 30.0
 REWRITTEN = {"column": "value", "value": -1.0}
 Tell = Callable[[dict[str, Any]], None]
 
@@ -44,12 +45,30 @@ class Bench:
     def _new(self, place: dict[str, str], variant: str) -> Engine:
         return self._kind(Place(**place), variant)
 
+    def _take(self, place: dict[str, str], variant: str) -> None:
+        """From now on this process works with that table."""
+        if self._engine is not None:
+            self._engine.close()
+        self._engine = self._new(place, variant)
+
+    def _open(self) -> None:
+        """A fresh handle. Where many open at once that can be refused, too (a locked database): a program
+        that only wants to begin tries again."""
+        deadline = time.monotonic() + OPEN_SECONDS_MAX
+        while True:
+            try:
+                return self.engine.open()
+            except Exception:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(random.uniform(0.0, 0.1))
+
     # One table.
 
     def create(
         self, *, place: dict[str, str], variant: str, rows: int, rows_max: int, wide: bool = False
     ) -> dict[str, Any]:
-        self._engine = self._new(place, variant)
+        self._take(place, variant)
         self.engine.create(made.wide(rows, 0) if wide else made.batch(0, rows), rows_max)
         return {"note": self.engine.fixed}
 
@@ -58,9 +77,9 @@ class Bench:
     ) -> dict[str, Any]:
         """Open the table and make the rows of commits `first` to `first + commits - 1`."""
         self._warm_up()
-        self._engine = self._new(place, variant)
+        self._take(place, variant)
         self._first, self._batches = first, [made.batch(first + at, rows) for at in range(commits)]
-        self.engine.open()
+        self._open()
         return {}
 
     def warm(self) -> dict[str, Any]:
@@ -69,8 +88,8 @@ class Bench:
         return {}
 
     def _warm_up(self) -> None:
-        """Once in a process: two commits and a read elsewhere, so that what is loaded late is not
-        measured."""
+        """Once in a process: two commits, a read and an update elsewhere, so that what is loaded late is
+        not measured."""
         if self._warm:
             return
         with tempfile.TemporaryDirectory(prefix="crdtcat-warm-") as folder:
@@ -81,6 +100,8 @@ class Bench:
                 engine.append(made.batch(number, 10))
             engine.open()
             engine.read(["id"])
+            engine.change({"kind": "update", "low": 0, "high": 1, **REWRITTEN})
+            engine.close()
         self._warm = True
 
     def appends(self, *, seconds: float, pause: float = 0.0) -> dict[str, Any]:
@@ -103,7 +124,7 @@ class Bench:
         except BaseException as error:  # noqa: BLE001 (a failed commit is a result)
             self._tell({"commit": number, "seconds": time.perf_counter() - at, "error": shown(error)})
             # What a program does next: a fresh handle for the next rows. These rows are given up.
-            self.engine.open()
+            self._open()
             return 0
         self._tell({"commit": number, "seconds": time.perf_counter() - at, "retries": retries})
         return 1
@@ -112,7 +133,7 @@ class Bench:
 
     def filled(self, *, place: dict[str, str], variant: str, rows: int) -> dict[str, Any]:
         """A table with so many rows, in one file."""
-        self._engine = self._new(place, variant)
+        self._take(place, variant)
         self.engine.create(made.batch(0, rows), rows)
         self.engine.open()
         self.engine.append(made.batch(0, rows))
@@ -122,8 +143,10 @@ class Bench:
         self, *, place: dict[str, str], variant: str, first: int, each: int
     ) -> dict[str, Any]:
         """Open the table; the rows from `first` on, `each` of them, are this process's own."""
-        self._engine, self._first, self._each = self._new(place, variant), first, each
-        self.engine.open()
+        self._warm_up()
+        self._take(place, variant)
+        self._first, self._each = first, each
+        self._open()
         return {}
 
     def updates_of_own(self, *, commits: int, seconds: float, at_once: int) -> dict[str, Any]:
@@ -139,24 +162,37 @@ class Bench:
                 "value": float(self._first + number + 1),
             }
             at = time.perf_counter()
-            try:
-                self.engine.open()
-                self.engine.change({**said, "kind": "update", "column": "value"})
-            except BaseException as error:  # noqa: BLE001 (a failed commit is a result)
-                said["error"] = shown(error)
+            said |= self._persisting({**said, "kind": "update", "column": "value"}, deadline)
             self._tell({**said, "seconds": time.perf_counter() - at})
         return {"began": began, "ended": time.time()}
 
+    def _persisting(self, change: dict[str, Any], deadline: float) -> dict[str, Any]:
+        """Change rows by a fresh handle; where the variant is generous, until it stands or time is up."""
+        retries = 0
+        while True:
+            try:
+                self.engine.open()
+                self.engine.change(change)
+            except BaseException as error:  # noqa: BLE001 (a failed commit is a result)
+                if not self.engine.generous or type(error).__name__ == "Unsupported":
+                    return {"error": shown(error), "retries": retries}
+                if time.monotonic() >= deadline:
+                    return {"cut": shown(error), "retries": retries}
+                retries += 1
+                time.sleep(random.uniform(0.0, 0.05))
+            else:
+                return {"retries": retries}
+
     def values(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
         """Ids and values, as a cold reader finds them."""
-        self._engine = self._new(place, variant)
+        self._take(place, variant)
         self.engine.open()
         found = self.engine.read(["id", "value"])
         return {"ids": found["id"].to_pylist(), "values": found["value"].to_pylist()}
 
     def count(self, *, place: dict[str, str], variant: str, rows: int, commits: int) -> dict[str, Any]:
         """Which commits a cold reader finds."""
-        self._engine = self._new(place, variant)
+        self._take(place, variant)
         self.engine.open()
         return {**made.found(self.engine.read(["id"])["id"], rows, commits)}
 
@@ -170,7 +206,7 @@ class Bench:
         return {"commits": commits, "seconds": time.monotonic() - began}
 
     def upkeep(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
-        self._engine = self._new(place, variant)
+        self._take(place, variant)
         self.engine.open()
         began = time.perf_counter()
         self.engine.upkeep()
@@ -212,7 +248,7 @@ class Bench:
 
     def updated(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
         """The ids of rows that were rewritten, as a cold reader finds them, and how many rows there are."""
-        self._engine = self._new(place, variant)
+        self._take(place, variant)
         self.engine.open()
         found = self.engine.read(["id", "value"])
         ids, values = found["id"].to_numpy(), found["value"].to_numpy()
@@ -269,7 +305,7 @@ class Bench:
 
     def ingest(self, *, place: dict[str, str], variant: str, rows: int, parts: int) -> dict[str, Any]:
         """Six columns in `parts` commits of `rows` rows; seconds of the commits alone, and Arrow bytes."""
-        self._engine = self._new(place, variant)
+        self._take(place, variant)
         self.engine.create(made.wide(rows, 0), rows * parts)
         self.engine.open()
         seconds, nbytes = 0.0, 0
@@ -301,7 +337,7 @@ class Bench:
         """Store `count` versions of a table, each made from the one before by `case`; bytes after each."""
         from benchmarks.changes import CASES, change, rewritten  # noqa: PLC0415 (few workers need it)
 
-        self._engine = self._new(place, variant)
+        self._take(place, variant)
         table = made.wide(rows, 0) if case in CASES else made.batch(0, rows)
         self.engine.create(table, rows * 4)
         self.engine.open()
@@ -372,6 +408,8 @@ class Bench:
         reader = self._new(place, variant)
         reader.open()
         found = reader.read(["id", "value"]).sort_by("id")
+        for used in (writer, *sides, reader):
+            used.close()
         return {
             "outcomes": outcomes,
             "ids": found["id"].to_pylist(),

@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from typing import Any
 
 MESSAGE_LENGTH_MAX = 400
@@ -29,7 +30,8 @@ _PATH = re.compile(r"(?<![\w:/])/(?:[\w.~-]+/)+[\w.~-]*")
 
 def nursery(adapter: str, path: str, preload: list[str]) -> None:
     for module in preload:
-        importlib.import_module(module)
+        with suppress(ImportError):  # each worker will say what it misses
+            importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for _ in sys.stdin:
         if os.fork() == 0:

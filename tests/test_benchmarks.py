@@ -6,22 +6,31 @@ Only crdtcat and the raw limit take part here; peers need an environment of thei
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from benchmarks.__main__ import SUITES
+from benchmarks.__main__ import run as run_suites
 from benchmarks.changes import CASES, change
 from benchmarks.crew import EngineFailed, crew
-from benchmarks.engines import ENTRANTS
+from benchmarks.engines import ENTRANTS, UNFORCED
+from benchmarks.engines.base import Place
+from benchmarks.engines.forcing import force
+from benchmarks.engines.ours import Ours
+from benchmarks.engines.raw import Raw
 from benchmarks.http_count import RequestCount
 from benchmarks.job import Job
-from benchmarks.places import FAR, places
+from benchmarks.places import FAR, NEAR, one_server, places
 from benchmarks.plots import Plot
-from benchmarks.report import Results, Table, save
+from benchmarks.report import Results, Table, cores_busy, load, save
 from benchmarks.rows import batch, found, wide
+from benchmarks.small_commits import FOLDER
 from benchmarks.suites import (
     chunks,
     commits,
@@ -40,6 +49,7 @@ from benchmarks.suites import (
     trees,
     writes,
 )
+from benchmarks.tasks import Bench
 from crdtcat.log import encode_bundle
 
 TINY = Job("tiny", ("raw", "crdtcat"))
@@ -80,7 +90,9 @@ def test_what_was_acknowledged_is_readable(suite: str) -> None:
     assert not any(column(table, "lost rows"))
     assert not any(column(table, "rows twice"))
     assert not any(column(table, "failed"))
-    assert set(column(table, "engine")) == {"raw", "crdtcat"}
+    assert not any(column(table, "cut off"))
+    named = {"raw", "crdtcat"} | ({"raw, no fsync", "crdtcat, no fsync"} if suite == "contention" else set())
+    assert set(column(table, "engine")) == named
 
 
 def test_every_commit_is_read_before_and_after_upkeep() -> None:
@@ -93,33 +105,71 @@ def test_every_commit_is_read_before_and_after_upkeep() -> None:
 
 def test_reports_of_others_are_replayed() -> None:
     appends, tasks, opening = replays.run(TINY).tables
-    assert column(appends, "acknowledged") == [6]
+    assert column(appends, "acknowledged") == [6, 6]
     assert column(tasks, "acknowledged") == [3, 3]
     assert not any([*column(appends, "acknowledged rows lost"), *column(tasks, "acknowledged rows lost")])
-    assert column(opening, "commits found") == [10.0, 10.0]
+    assert column(opening, "engine") == ["raw", "crdtcat, no upkeep", "crdtcat"]
+    assert column(opening, "commits found") == [10.0, 10.0, 10.0]
 
 
 def test_throughput_reads_what_it_wrote() -> None:
     (table,) = throughput.run(TINY).tables
-    assert column(table, "engine") == ["raw", "crdtcat"]
+    assert column(table, "engine") == ["raw", "raw, no fsync", "crdtcat", "crdtcat, no fsync"]
+    assert column(table, "disk waits/commit") == ["4", "0", "2", "0"]
     assert "readable" not in table.note
 
 
 def test_writers_of_disjoint_rows_all_commit() -> None:
     table, requests, overlaps = disjoint.run(TINY).tables
     assert [row[:3] for row in requests.rows] == [[0, 1, 2], [1, 3, 3], [2, 6, 4], [5, 9, 7], [10, 14, 12]]
-    assert column(table, "engine") == ["crdtcat", "crdtcat, CAS"]
-    assert column(table, "committed") == [4, 4]
-    assert not any([*column(table, "failed"), *column(table, "lost")])
+    assert column(table, "engine") == [
+        "raw",
+        "raw, no fsync",
+        "crdtcat",
+        "crdtcat, CAS",
+        "crdtcat, no fsync",
+    ]
+    assert column(table, "committed") == [4] * 5
+    assert not any([*column(table, "failed"), *column(table, "cut off"), *column(table, "lost")])
     assert overlaps.rows
 
 
 def test_nothing_is_lost_beside_compactors() -> None:
-    append, _ = compaction.run(TINY).tables
-    assert column(append, "engine") == ["crdtcat"]
-    assert column(append, "acknowledged writes lost") == [0]
-    assert column(append, "failed beside") == [0]
-    assert all(int(str(count)) > 0 for count in column(append, "upkeep runs"))
+    for table in compaction.run(TINY).tables:
+        assert column(table, "engine") == ["raw", "crdtcat"]
+        assert column(table, "acknowledged writes lost") == [0, 0]
+        assert column(table, "failed alone") == [0, 0]
+        assert column(table, "failed beside") == [None, 0]  # files with no catalog have no upkeep
+        assert int(str(column(table, "upkeep runs")[1])) > 0
+
+
+def test_both_of_two_changes_stand() -> None:
+    pairs, counted = conflicts.run(TINY).tables
+    assert set(column(pairs, "crdtcat")) == {"both"}
+    assert set(column(pairs, "raw")) == {"both", "not offered"}  # no catalog, no compaction
+    assert [row[:4] for row in counted.rows] == [["raw", 7, 0, 0], ["crdtcat", 11, 0, 0]]
+
+
+@pytest.mark.parametrize("variant", ["default", UNFORCED])
+@pytest.mark.parametrize("name", ["raw", "crdtcat"])
+def test_waits_for_the_disk_are_as_the_tables_say(
+    name: str, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: Counter[str] = Counter()
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (waits.update(["fsync"]), real(descriptor)))
+    engine = {"raw": Raw, "crdtcat": Ours}[name](Place(f"{tmp_path}/aside", f"{tmp_path}/table"), variant)
+    try:
+        engine.create(batch(0, 1_000), 0)
+        engine.append(batch(0, 1_000))  # folders are forced once
+        waits.clear()
+        for number in range(1, 4):
+            engine.append(batch(number, 1_000))
+    finally:
+        force("default")
+    each = 0 if variant == UNFORCED else int(ENTRANTS[name].disk_waits)
+    assert waits["fsync"] == 3 * each
+    assert engine.read(["id"]).num_rows == 4_000
 
 
 def test_chunks_are_found_again_as_theory_says() -> None:
@@ -155,9 +205,15 @@ def test_suites_of_crdtcat_alone(suite: str) -> None:
     assert all(table.rows for table in results.tables)
 
 
-def test_requests_are_counted_through_the_proxy() -> None:
-    with places() as where, crew(ENTRANTS["crdtcat"]) as workers:
-        point = contention.measure(workers, where, FAR, "default", 1, 4, 60.0)
+def test_requests_are_counted_through_the_proxy_and_suites_share_a_server() -> None:
+    with one_server():
+        with places() as where, crew(ENTRANTS["crdtcat"]) as workers:
+            point = contention.measure(workers, where, FAR, "default", 1, 4, 60.0)
+            place = where.fresh(NEAR)
+        with places() as where:
+            after = where.fresh(NEAR)
+    assert (after.endpoint, after.bucket) == (place.endpoint, place.bucket)
+    assert after.prefix != place.prefix
     assert point.requests is not None
     assert 1.0 <= point.requests <= 2.0  # one PUT a commit, and now and then a bundle
     assert (point.lost, point.failed) == (0, 0)
@@ -167,6 +223,76 @@ def test_a_worker_that_cannot_start_is_named() -> None:
     broken = ENTRANTS["Delta"].__class__("none", "no_such_adapter", (), is_peer=False)
     with crew(broken) as workers, pytest.raises(EngineFailed, match="no_such_adapter"):
         workers.ask("warm", seconds=60)
+
+
+def test_a_worker_that_overstays_is_ended_and_what_it_told_counts(tmp_path: Path) -> None:
+    common = {"place": Place(f"{tmp_path}/aside", f"{tmp_path}/table").to_json(), "variant": "default"}
+    with crew(ENTRANTS["raw"], overtime=1.0) as workers:
+        workers.ask("create", **common, rows=10, rows_max=0, seconds=60)
+        workers.ask("ready", **common, first=0, commits=9, rows=10, seconds=60)
+        (answer,) = workers.together("appends", [{"seconds": 60, "pause": 60.0}], seconds=1.0)
+        assert (answer.cut, answer.done) == (True, None)
+        assert [event["commit"] for event in answer.events] == [0]
+        assert workers.workers == []
+
+
+def test_a_worker_that_died_is_named_once_and_replaced(tmp_path: Path) -> None:
+    common = {"place": Place(f"{tmp_path}/aside", f"{tmp_path}/table").to_json(), "variant": "default"}
+    with crew(ENTRANTS["raw"]) as workers:
+        (worker,) = workers.hire(1)
+        os.kill(worker.pid, signal.SIGKILL)
+        with pytest.raises(EngineFailed, match="the worker died"):
+            workers.ask("create", **common, rows=10, rows_max=0, seconds=60)
+        workers.ask("create", **common, rows=10, rows_max=0, seconds=60)
+
+
+def test_a_writer_that_may_not_open_at_once_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, Any]] = []
+    refusals = iter([True, True, False, False])
+
+    class Locked(Raw):
+        def open(self) -> None:
+            if next(refusals, False):
+                raise OSError("locked")
+            super().open()
+
+        def append(self, rows: pa.Table) -> int | None:
+            if rows["id"][0].as_py() == 0:
+                raise OSError("refused")
+            return super().append(rows)
+
+    bench = Bench(Locked, told.append)
+    monkeypatch.setattr(bench, "_warm", True)
+    place = Place(f"{tmp_path}/aside", f"{tmp_path}/table").to_json()
+    bench.ready(place=place, variant="default", first=0, commits=2, rows=10)
+    refusals = iter([True, False])
+    assert bench.appends(seconds=60)["done"] == 1
+    assert ["error" in event for event in told] == [True, False]
+
+
+def test_a_suite_that_fails_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: Job) -> Results:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr(writes, "run", broken)
+    assert run_suites(("writes", "trees"), TINY, tmp_path) == ["writes"]
+    assert {path.name for path in tmp_path.iterdir()} == {"trees.md", "trees.json"}
+    said = capsys.readouterr().out
+    assert "## Seconds" in said
+    assert "All: 0 min" in said
+
+
+def test_other_programs_are_said_as_cores() -> None:
+    assert 0 <= cores_busy(0.05) <= (os.cpu_count() or 1)
+    assert "otherwise idle" in load(0.1)
+    assert "a loaded machine" in load(1.9)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(AssertionError, match="one of two columns"):
+        Results().add("Title", ["a", "x raw", "x raw"], [[1, 2, 3]])
 
 
 def test_serial_orders_decide_what_is_wrong() -> None:
@@ -221,7 +347,7 @@ def test_results_are_kept_as_pages_data_and_plots(tmp_path: Path) -> None:
     results = Results()
     results.add("Title", ["a", "b"], [[1, 2.5], ["x", None], [1234567, 0.01]], "a note")
     results.plots.append(Plot("1", "Plot <1>", "x", "y", {"crdtcat": [(1, 1), (10, 1000)], "a & b, c": []}))
-    save("suite", "Purpose.", results, tmp_path, size="tiny", seconds=1)
+    save("suite", "Purpose.", results, tmp_path, size="tiny", seconds=1, busy=0.0)
     page = (tmp_path / "suite.md").read_text()
     assert "| 1,234,567 | 0.0100 |" in page
     assert "![Plot <1>](suite-1.svg)" in page
@@ -234,7 +360,7 @@ def test_results_are_kept_as_pages_data_and_plots(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("versions", "per"), [(10, 3), (40, 1)])
 def test_a_head_from_a_synthetic_bundle(tmp_path: Path, versions: int, per: int) -> None:
     log = heads.synthetic(versions, per)
-    (tmp_path / "bundle.b").write_bytes(encode_bundle(log, heads.FOLDER))
+    (tmp_path / "bundle.b").write_bytes(encode_bundle(log, FOLDER))
     heads._write_ipc(log, tmp_path / "columns.arrow")
     assert heads.open_once("head", tmp_path / "bundle.b")[0] > 0
     assert heads.open_once("plain", tmp_path / "columns.arrow")[0] > 0

@@ -104,6 +104,9 @@ class Engine(ABC):
     def open(self) -> None:
         """A fresh handle, for writing or reading."""
 
+    def close(self) -> None:  # noqa: B027 (most have nothing to keep)
+        """The handle is not used any more; what takes long to load may be kept for the next."""
+
     @abstractmethod
     def append(self, rows: pa.Table) -> int | None:
         """Add rows; how often it had to try again, or `None` where the engine does not say. Raises if it

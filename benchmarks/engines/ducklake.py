@@ -11,6 +11,7 @@ import random
 import sysconfig
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,69 +21,89 @@ import pyarrow as pa
 from benchmarks.engines.base import Engine, Place, Range, Unsupported
 
 GENEROUS_RETRIES = 1_000
+GENEROUS_SETTINGS = {"ducklake_max_retry_count": GENEROUS_RETRIES, "ducklake_retry_backoff": 1.0}
 OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 """Looking for a server of extensions that is not reachable takes seconds; what is needed is installed."""
 EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs")
 
 
 class DuckLake(Engine):
-    """One connection with the lake attached."""
+    """One connection with the lake attached; a fresh handle attaches it anew."""
 
     fixed = "metadata in a local SQLite file (no network); tries again 10 times by default, silently"
 
     def __init__(self, place: Place, variant: str = "default") -> None:
         super().__init__(place, variant)
-        self._loaded: Any = self._load()
-        self._lake: Any = None
+        self._lake: Any = self._ready()
+        self._attached = False
 
-    def _load(self) -> Any:
-        """A DuckDB with its extensions, which takes a second: programs do it once, so it is not timed."""
-        lake = duckdb.connect(config=OFFLINE)
-        for name in EXTENSIONS:
-            lake.load_extension(str(extension(name)))
+    def _ready(self) -> Any:
+        """A DuckDB with its extensions. Programs load them once, so that is not timed."""
+        lake = _spare.pop() if _spare else _loaded()
         if self.place.is_s3:
             endpoint = self.place.endpoint.removeprefix("http://")
             lake.execute(
-                f"create secret (type s3, key_id '{self.place.key}', secret '{self.place.secret}', "
+                "create or replace secret "
+                f"(type s3, key_id '{self.place.key}', secret '{self.place.secret}', "
                 f"endpoint '{endpoint}', use_ssl false, url_style 'path', region 'us-east-1')"
             )
-        if self.generous:
-            lake.execute(f"set ducklake_max_retry_count = {GENEROUS_RETRIES}")
-            lake.execute("set ducklake_retry_backoff = 1.0")
+        for name, value in GENEROUS_SETTINGS.items():
+            lake.execute(f"set {name} = {value}" if self.generous else f"reset {name}")
         return lake
 
-    def _connect(self) -> Any:
-        lake, self._loaded = self._loaded or self._load(), None
+    def _detach(self) -> None:
+        """Let go of the lake, whatever was under way."""
+        if not self._attached:
+            return
+        with suppress(duckdb.Error):
+            self._lake.execute("rollback")  # there may be no transaction
+        self._lake.execute("use memory")
+        self._lake.execute("detach lake")
+        self._attached = False
+
+    def close(self) -> None:
+        try:
+            self._detach()
+        except duckdb.Error:
+            return  # not as new: the next one is loaded again
+        _spare.append(self._lake)
+
+    def open(self) -> None:
+        self._detach()
         # What DuckLake's maintainers recommend for several clients (duckdb/ducklake#128).
-        lake.execute(
+        self._lake.execute(
             f"attach 'ducklake:sqlite:{self.place.aside}/ducklake.db' as lake "
             f"(data_path '{self.place.url}/data', meta_journal_mode 'WAL', meta_busy_timeout 500)"
         )
-        lake.execute("use lake")
-        return lake
+        self._attached = True
+        self._lake.execute("use lake")
 
     def create(self, sample: pa.Table, rows_max: int) -> None:
-        self._lake = self._connect()
+        self.open()
         self._lake.register("sample", sample)
         self._lake.execute("create table bench as select * from sample limit 0")
 
-    def open(self) -> None:
-        self._lake = self._connect()
-
     def append(self, rows: pa.Table) -> int | None:
-        self._lake.register("incoming", rows)
         if not self.generous:
-            self._lake.execute("insert into bench select * from incoming")
+            self._insert(rows)
             return None
         # The library does not try again when SQLite is locked (duckdb/ducklake#1309): generous does it here.
+        return self._again_and_again(lambda: self._insert(rows))
+
+    def _insert(self, rows: pa.Table) -> None:
+        self._lake.register("incoming", rows)
+        self._lake.execute("insert into bench select * from incoming")
+
+    def _again_and_again(self, action: Callable[[], None]) -> int:
+        """How often it had to be tried again."""
         for retry in range(GENEROUS_RETRIES):
             try:
-                self._lake.execute("insert into bench select * from incoming")
+                action()
             except duckdb.Error:
                 time.sleep(random.uniform(0.0, 0.1))
             else:
                 return retry
-        self._lake.execute("insert into bench select * from incoming")
+        action()
         return GENEROUS_RETRIES
 
     def read(self, columns: list[str] | None = None, where: Range | None = None) -> pa.Table:
@@ -95,7 +116,8 @@ class DuckLake(Engine):
         return int(self._lake.execute("select count(*) from bench").fetchone()[0])
 
     def upkeep(self) -> None:
-        self._lake.execute("call ducklake_merge_adjacent_files('lake')")
+        """All of it in one statement, as its documentation has it: inlined rows flushed, files merged."""
+        self._lake.execute("checkpoint lake")
 
     def prepare(self, change: dict[str, Any]) -> Callable[[], None]:
         where = f"id >= {change['low']} and id < {change['high']}"
@@ -107,6 +129,14 @@ class DuckLake(Engine):
         else:
             self._lake.execute(f"delete from bench where {where}")
         return lambda: _done(self._lake.execute("commit"))
+
+    def change(self, change: dict[str, Any]) -> None:
+        try:
+            self.prepare(change)()
+        except duckdb.Error:
+            with suppress(duckdb.Error):
+                self._lake.execute("rollback")
+            raise
 
     def replace(self, rows: pa.Table) -> None:
         self._lake.register("incoming", rows)
@@ -138,6 +168,16 @@ def extension(name: str) -> Path:
     if not found:
         raise Unsupported(f"DuckDB's extension {name} is not installed")
     return found[-1]
+
+
+_spare: list[Any] = []
+
+
+def _loaded() -> Any:
+    lake = duckdb.connect(config=OFFLINE)
+    for name in EXTENSIONS:
+        lake.load_extension(str(extension(name)))
+    return lake
 
 
 def _done(_: object) -> None:

@@ -55,6 +55,7 @@ class Lance(Engine):
             read_version=self._dataset.version,
             storage_options=self._options,
             max_retries=GENEROUS_RETRIES,
+            commit_timeout=GENEROUS_WAIT,
         )
         return None
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.engines.base import Engine, Place, Range
+from benchmarks.engines.forcing import force
 from crdtcat import Catalog
 from crdtcat.store.local import LocalStore
 from crdtcat.store.values import Content
@@ -17,12 +18,14 @@ from crdtcat.table import Table
 
 
 class Ours(Engine):
-    """A handle, as a long-lived program keeps one. Variants: `no upkeep`: nobody bundles; `CAS`: CAS mode."""
+    """A handle, as a long-lived program keeps one. Variants: `no upkeep`: nobody bundles; `CAS`: CAS mode;
+    `no fsync`: nothing waits for the disk, which the library does not offer."""
 
     fixed = "fsync on local disk; every column read is checked against its hash"
 
     def __init__(self, place: Place, variant: str = "default") -> None:
         super().__init__(place, variant)
+        force(variant)
         self._table: Table | None = None
 
     def _catalog(self) -> Catalog:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from benchmarks.crew import Answer, Crew, EngineCannot, EngineFailed, crew
 from benchmarks.job import Job, label
 from benchmarks.places import LOCAL, Places, places
 from benchmarks.report import Results, progress
-from benchmarks.suites.contention import ROWS
+from benchmarks.suites.contention import ERROR_LENGTH, ROWS, WAITS, waiting
 
 PURPOSE = (
     "Writers append, or update single rows, at a steady pace, first alone and then beside two processes "
@@ -18,28 +20,29 @@ PURPOSE = (
     "changes."
 )
 WRITERS, UPDATERS, COMPACTORS = 4, 2, 2
+LOADS = ("append", "update")
 PAUSE = 0.05
 UPKEEP_PAUSE = 0.2
 
 
 def run(job: Job) -> Results:
-    seconds = job.pick(1.0, 1.5, 30.0)
+    seconds = job.pick(1.0, 1.2, 30.0)
     results = Results()
-    for load in ("append", "update"):
-        table: list[list[Any]] = []
-        notes: list[str] = []
-        with places() as where:
-            for entrant in job.entrants("raw"):
-                with crew(entrant) as workers:
-                    for variant in job.pick(entrant.variants, entrant.variants[:1], entrant.variants):
-                        name = label(entrant, variant)
-                        progress(f"{load}, {name}")
-                        try:
-                            table.append([name, *_measure(workers, where, load, variant, seconds)])
-                        except EngineCannot as error:
-                            notes.append(f"{name}: {error}.")
-                        except EngineFailed as error:
-                            notes.append(f"{name}: failed, {error}.")
+    tables: dict[str, list[list[Any]]] = {load: [] for load in LOADS}
+    notes: dict[str, list[str]] = {load: [] for load in LOADS}
+    with places() as where:
+        for entrant in job.entrants():
+            with crew(entrant, job.overtime) as workers:
+                for load, variant in product(LOADS, job.variants(entrant)):
+                    name = label(entrant, variant)
+                    progress(f"{load}, {name}")
+                    try:
+                        row, note = _measure(workers, where, load, variant, seconds)
+                        tables[load].append(waiting([name, *row], entrant, LOCAL, variant))
+                        notes[load] += [f"{name}: {note}."] if note else []
+                    except EngineFailed as error:
+                        notes[load].append(f"{name}: failed, {error}.")
+    for load, table in tables.items():
         count = WRITERS if load == "append" else UPDATERS
         results.add(
             f"{count} writers {load}, {COMPACTORS} compactors, local disk, {seconds:g} s",
@@ -56,22 +59,31 @@ def run(job: Job) -> Results:
                 "upkeep runs",
                 "upkeep failed",
                 "acknowledged writes lost",
+                WAITS,
             ],
             table,
-            " ".join([*notes, job.absent()]).strip(),
+            " ".join([*notes[load], job.absent()]).strip(),
         )
     return results
 
 
-def _measure(workers: Crew, where: Places, load: str, variant: str, seconds: float) -> list[Any]:
-    alone = _once(workers, where, load, variant, seconds, compactors=0)
-    beside = _once(workers, where, load, variant, seconds, compactors=COMPACTORS)
+def _measure(workers: Crew, where: Places, load: str, variant: str, seconds: float) -> tuple[list[Any], str]:
+    """Alone and beside compactors; alone only where there is nothing to compact with, and why."""
+    alone, note = _once(workers, where, load, variant, seconds, compactors=0), ""
+    try:
+        beside = _once(workers, where, load, variant, seconds, compactors=COMPACTORS)
+    except EngineCannot as error:
+        beside, note = dict.fromkeys(alone), str(error)
+    if errors := alone["errors"] + (beside["errors"] or Counter()):
+        (error_name, count), *_ = errors.most_common(1)
+        note = f"{note + '; ' if note else ''}{error_name} ({count} times)"
     found: list[Any] = [alone["done"], alone["failed"], beside["done"], beside["failed"]]
     for percent in (50, 99):
         for side in (alone, beside):
             taken = side["taken"]
             found.append(float(np.percentile(taken, percent)) * 1000 if taken else None)
-    return [*found, beside["upkeeps"], beside["upkeeps failed"], alone["lost"] + beside["lost"]]
+    lost = alone["lost"] + (beside["lost"] or 0)
+    return [*found, beside["upkeeps"], beside["upkeeps failed"], lost], note
 
 
 def _once(
@@ -112,7 +124,10 @@ def _once(
 def _account(writers: list[Answer], compactors: list[Answer]) -> dict[str, Any]:
     events = [event for answer in writers for event in answer.events]
     upkeeps = [event for answer in compactors for event in answer.events]
+    errors = Counter(event["error"][:ERROR_LENGTH] for event in [*events, *upkeeps] if "error" in event)
+    errors.update(answer.problem for answer in [*writers, *compactors] if answer.done is None)
     return {
+        "errors": errors,
         "done": sum("error" not in event for event in events),
         "failed": sum("error" in event for event in events),
         "taken": [event["seconds"] for event in events if "error" not in event],

@@ -78,7 +78,7 @@ def run(job: Job) -> Results:
     results = Results()
     verdicts: dict[str, dict[str, str]] = {}
     with places() as where:
-        for entrant in job.entrants("raw"):
+        for entrant in job.entrants():
             with crew(entrant) as workers:
                 for variant in entrant.variants:
                     name = label(entrant, variant)

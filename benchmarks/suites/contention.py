@@ -3,14 +3,15 @@ was kept."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from benchmarks.crew import Answer, Crew, EngineFailed, crew
+from benchmarks.engines import UNFORCED, Entrant
 from benchmarks.job import Job, label
 from benchmarks.places import FAR, LOCAL, NEAR, Places, places
 from benchmarks.plots import Plot
@@ -33,12 +34,16 @@ HEADER = [
     "p99 ms",
     "acknowledged",
     "failed",
+    "cut off",
     "retries",
     "requests/commit",
     "rows readable / acknowledged",
     "lost rows",
     "rows twice",
 ]
+
+
+WAITS = "disk waits/commit"
 
 
 @dataclass
@@ -48,6 +53,7 @@ class Point:
     processes: int
     taken: list[float] = field(default_factory=list)
     failed: int = 0
+    cut: int = 0
     retries: int | None = 0
     seconds: float = 1.0
     requests: float | None = None
@@ -84,8 +90,9 @@ def measure(
     for answer in workers.together("ready", shares, seconds=120):
         answer.result()
     before = where.proxy().now() if kind == FAR else None
+    began = time.monotonic()
     answers = workers.together("appends", [{"seconds": seconds}] * processes, seconds=seconds)
-    point = _account(processes, answers, rows)
+    point = _account(processes, answers, rows, time.monotonic() - began)
     if before is not None:
         requests, _ = where.proxy().since(before)
         point.requests = sum(requests.values()) / len(point.taken) if point.taken else None
@@ -95,8 +102,9 @@ def measure(
     return point
 
 
-def _account(processes: int, answers: list[Answer], rows: int) -> Point:
-    point = Point(processes)
+def _account(processes: int, answers: list[Answer], rows: int, seconds: float) -> Point:
+    """What the writers told; `seconds` is what it took if some of them were ended."""
+    point = Point(processes, cut=sum(answer.cut for answer in answers))
     events = [event for answer in answers for event in answer.events]
     for event in events:
         if "error" in event:
@@ -108,9 +116,11 @@ def _account(processes: int, answers: list[Answer], rows: int) -> Point:
         point.retries = point.retries + event["retries"] if known else None
     finished = [answer.done for answer in answers if answer.done]
     for answer in answers:
-        if answer.done is None:
+        if answer.done is None and not answer.cut:
             point.errors[answer.problem] += 1
-    if finished:
+    if point.cut:
+        point.seconds = seconds
+    elif finished:
         point.seconds = max(one["ended"] for one in finished) - min(one["began"] for one in finished)
     point.acknowledged = len(point.taken) * rows
     return point
@@ -124,10 +134,15 @@ def _compare(point: Point, answers: list[Answer], found: dict[str, Any], rows: i
 
 
 def series(
-    job: Job, kinds: Kinds, commits: int, seconds: float, *, generous: Collection[str] | None = None
+    job: Job,
+    kinds: Kinds,
+    commits: int,
+    seconds: float,
+    *,
+    unforced: bool = False,
 ) -> Results:
-    """All points of all engines: a table for each place, and a plot. The generous variant takes part in the
-    places of `generous`, or everywhere."""
+    """All points of all engines: a table for each place, and a plot. With `unforced`, those who wait for the
+    disk run without waiting, too."""
     results = Results()
     rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}
     lines: dict[str, dict[str, list[tuple[float, float]]]] = {kind: {} for kind in kinds}
@@ -135,10 +150,11 @@ def series(
     notes: dict[str, list[str]] = {kind: [] for kind in kinds}
     with places() as where:
         for entrant in job.entrants():
-            with crew(entrant) as workers:
+            with crew(entrant, job.overtime) as workers:
                 for kind, counts in kinds.items():
-                    everywhere = generous is None or kind in generous
-                    variants = entrant.variants if everywhere else entrant.variants[:1]
+                    variants = entrant.variants
+                    if unforced and entrant.forces and kind == LOCAL:
+                        variants = (*variants, UNFORCED)
                     for variant in variants:
                         name = label(entrant, variant)
                         for processes in counts:
@@ -148,13 +164,14 @@ def series(
                             try:
                                 point = measure(workers, where, kind, variant, processes, commits, seconds)
                             except EngineFailed as error:
-                                rows[kind].append([name, processes, *[None] * (len(HEADER) - 2)])
+                                row = [name, processes, *[None] * (len(HEADER) - 2)]
+                                rows[kind].append(waiting(row, entrant, kind, variant))
                                 notes[kind].append(f"{name}, {processes} processes: {error}.")
                                 continue
                             if name == "raw":
                                 limits[kind, processes] = point.rate
                             limit = limits.get((kind, processes))
-                            rows[kind].append(_row(name, point, limit))
+                            rows[kind].append(waiting(_row(name, point, limit), entrant, kind, variant))
                             lines[kind].setdefault(name, []).append((processes, point.rate))
                             if point.errors:
                                 (error_name, count), *_ = point.errors.most_common(1)
@@ -163,11 +180,19 @@ def series(
                                 )
     for number, kind in enumerate(kinds):
         title = f"{kind}: processes x up to {commits} appends of {ROWS:,} rows, at most {seconds:g} s"
-        results.add(title, HEADER, rows[kind], " ".join([*notes[kind], job.absent()]).strip())
+        header = [*HEADER, WAITS] if kind == LOCAL else HEADER
+        results.add(title, header, rows[kind], " ".join([*notes[kind], job.absent()]).strip())
         results.plots.append(
             Plot(f"{number + 1}", f"Commits per second, {kind}", "processes", "commits/s", lines[kind])
         )
     return results
+
+
+def waiting(row: list[Any], entrant: Entrant, kind: str, variant: str) -> list[Any]:
+    """The row, and on local disk how often one commit waits for it: who does not wait is quicker."""
+    if kind != LOCAL:
+        return row
+    return [*row, "0" if variant == UNFORCED else entrant.disk_waits]
 
 
 def _row(name: str, point: Point, limit: float | None) -> list[Any]:
@@ -180,6 +205,7 @@ def _row(name: str, point: Point, limit: float | None) -> list[Any]:
         point.latency(99),
         len(point.taken),
         point.failed,
+        point.cut,
         point.retries,
         point.requests,
         f"{point.readable:,} / {point.acknowledged:,}",
@@ -193,6 +219,5 @@ def run(job: Job) -> Results:
     short: Kinds = {LOCAL: (16,), FAR: (1, 16)}
     counts = (1, 2, 4, 8, 16, 32, 64)
     full: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), counts)
-    generous = job.pick(None, (FAR,), None)
     kinds, commits, seconds = job.pick((tiny, 3, 20.0), (short, 10, 2.0), (full, 25, 20.0))
-    return series(job, kinds, commits, seconds, generous=generous)
+    return series(job, kinds, commits, seconds, unforced=True)

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.crew import Crew, EngineCannot, EngineFailed, crew
-from benchmarks.job import Job
+from benchmarks.crew import Crew, EngineFailed, crew
+from benchmarks.engines import UNFORCED, Entrant
+from benchmarks.job import Job, label
 from benchmarks.places import FAR, LOCAL, Places, places
 from benchmarks.report import Results, progress
+from benchmarks.suites.contention import WAITS, waiting
 from crdtcat import Catalog
 from crdtcat.intervals import RowSet
 
@@ -23,20 +25,22 @@ PURPOSE = (
 )
 ROWS_EACH = 100
 AT_ONCE = 10
-TAKES_PART = ("crdtcat", "Delta", "Lance", "Icechunk")
 HEADER = [
     "engine",
     "processes",
     "updates/s",
+    "of raw",
     "p50 ms",
     "p99 ms",
     "committed",
     "failed",
+    "cut off",
+    "retries by the caller",
     "requests/commit",
     "lost",
 ]
 Kinds = dict[str, tuple[int, ...]]
-OURS = (2, 8, 32)
+OURS = (8, 32)
 """Processes of crdtcat in a short run, where peers have fewer: every one of its commits has to stand."""
 
 
@@ -56,34 +60,52 @@ def run(job: Job) -> Results:
     short: Kinds = {LOCAL: (8,), FAR: (8,)}
     full: Kinds = dict.fromkeys((LOCAL, FAR), (2, 8, 32))
     kinds = job.pick(tiny, short, full)
-    commits, seconds = job.pick(2, 5, 20), job.pick(20.0, 4.0, 60.0)
+    commits, seconds = job.pick((2, 20.0), (5, 2.5), (20, 60.0))
     rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}
     notes: dict[str, list[str]] = {kind: [] for kind in kinds}
     with places() as where:
-        for entrant in (item for item in job.entrants("raw") if item.name in TAKES_PART):
-            variants = ("default", "CAS") if entrant.name == "crdtcat" else entrant.variants[-1:]
-            with crew(entrant) as workers:
+        for entrant in job.entrants():
+            with crew(entrant, job.overtime) as workers:
                 for part in (
                     Part(kind, variant, processes, commits, seconds)
                     for kind, counts in kinds.items()
-                    for variant in variants
-                    for processes in job.pick(counts, OURS if entrant.name == "crdtcat" else counts, counts)
+                    for variant in _variants(entrant, kind)
+                    for processes in _processes(job, entrant, variant, counts)
                 ):
-                    name = entrant.name if part.variant == "default" else f"{entrant.name}, {part.variant}"
+                    name = label(entrant, part.variant)
                     progress(f"{part.kind}, {part.processes} processes, {name}")
                     row: list[Any] = [None] * (len(HEADER) - 2)
                     try:
                         row, note = _measured(workers, where, part)
-                    except (EngineCannot, EngineFailed) as error:
+                    except EngineFailed as error:
                         note = str(error)[:160]
-                    rows[part.kind].append([name, part.processes, *row])
+                    row = [name, part.processes, *row]
+                    rows[part.kind].append(waiting(row, entrant, part.kind, part.variant))
                     notes[part.kind] += [f"{name}, {part.processes} processes: {note}."] if note else []
     for kind in kinds:
         title = f"{kind}: processes x up to {commits} updates of {AT_ONCE} own rows, at most {seconds:g} s"
-        results.add(title, HEADER, rows[kind], " ".join([*notes[kind], job.absent()]).strip())
+        _with_ratios(rows[kind])
+        header = [*HEADER, WAITS] if kind == LOCAL else HEADER
+        results.add(title, header, rows[kind], " ".join([*notes[kind], job.absent()]).strip())
     _requests(results)
     _overlaps(job, results)
     return results
+
+
+def _variants(entrant: Entrant, kind: str) -> tuple[str, ...]:
+    variants = ("default", "CAS") if entrant.name == "crdtcat" else entrant.variants
+    return (*variants, UNFORCED) if entrant.forces and kind == LOCAL else variants
+
+
+def _processes(job: Job, entrant: Entrant, variant: str, counts: tuple[int, ...]) -> tuple[int, ...]:
+    more = entrant.name == "crdtcat" and variant != UNFORCED
+    return job.pick(counts, OURS if more else counts, counts)
+
+
+def _with_ratios(rows: list[list[Any]]) -> None:
+    raw = {row[1]: row[2] for row in rows if row[0] == "raw"}
+    for row in rows:
+        row[3] = row[2] / raw[row[1]] if row[2] is not None and raw.get(row[1]) else None
 
 
 def _measured(workers: Crew, where: Places, part: Part) -> tuple[list[Any], str]:
@@ -96,24 +118,30 @@ def _measured(workers: Crew, where: Places, part: Part) -> tuple[list[Any], str]
         answer.result()
     before = where.proxy().now() if kind == FAR else None
     asked = [{"commits": commits, "seconds": seconds, "at_once": AT_ONCE}] * processes
+    began = time.monotonic()
     answers = workers.together("updates_of_own", asked, seconds=seconds)
+    wall = time.monotonic() - began
     requests = None if before is None else sum(where.proxy().since(before)[0].values())
-    events = [event for answer in answers for event in answer.events]
-    taken = [event["seconds"] for event in events if "error" not in event]
-    errors = [event["error"] for event in events if "error" in event]
+    told = [event for answer in answers for event in answer.events]
+    events = [event for event in told if "error" not in event and "cut" not in event]
+    taken = [event["seconds"] for event in events]
+    errors = [event["error"] for event in told if "error" in event]
+    cut = sum("cut" in event for event in told) + sum(answer.cut for answer in answers)
+    retries = sum(event["retries"] for event in told)
     cold = workers.ask("values", **common)
     found = dict(zip(cold["ids"], cold["values"], strict=True))
     last: dict[int, float] = {}
     for event in events:
-        if "error" not in event:
-            last |= dict.fromkeys(range(event["low"], event["high"]), event["value"])
-    lost = sum(found.get(id) != value for id, value in last.items())
+        last |= dict.fromkeys(range(event["low"], event["high"]), event["value"])
+    # Values rise; a greater one is of a commit that was cut off and stood.
+    lost = sum(found.get(id, -1.0) < value for id, value in last.items())
     done = [answer.done for answer in answers if answer.done]
-    wall = max(one["ended"] for one in done) - min(one["began"] for one in done) if done else seconds
+    if len(done) == len(answers):
+        wall = max(one["ended"] for one in done) - min(one["began"] for one in done)
     where.forget(place)
     p50, p99 = (float(np.percentile(taken, at)) * 1000 if taken else None for at in (50, 99))
     per = None if requests is None or not taken else requests / len(taken)
-    row = [len(taken) / wall, p50, p99, len(taken), len(errors), per, lost]
+    row = [len(taken) / wall, None, p50, p99, len(taken), len(errors), cut, retries, per, lost]
     return row, errors[0][:160] if errors else ""
 
 

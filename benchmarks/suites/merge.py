@@ -14,7 +14,8 @@ import numpy as np
 from benchmarks.job import Job
 from benchmarks.report import Results, best, progress
 from benchmarks.rows import batch
-from benchmarks.suites.heads import FOLDER, synthetic
+from benchmarks.small_commits import FOLDER, small_commits
+from benchmarks.suites.heads import synthetic
 from crdtcat import Catalog
 from crdtcat.format.frame import digest
 from crdtcat.format.settings import Settings
@@ -67,15 +68,8 @@ def _files(job: Job, results: Results) -> None:
     rows: list[list[Any]] = []
     for count in job.pick((20,), (100, 10_000), (100, 1_000, 10_000, 100_000)):
         progress(f"{count:,} version files")
-        with tempfile.TemporaryDirectory(prefix="crdtcat-bench-") as folder, mock.patch("os.fsync"):
-            handle = Catalog(folder, upkeep=False).create_table("bench")
-            small = batch(0, 10)
-            for _ in range(count):
-                handle.append(small)
-            files = [
-                (f"{FOLDER}{path.name}", path.read_bytes())
-                for path in sorted((Path(folder) / FOLDER).glob("*.v"))
-            ]
+        versions = sorted((Path(small_commits(count)) / FOLDER).glob("*.v"))
+        files = [(f"{FOLDER}{path.name}", path.read_bytes()) for path in versions]
         decoding = best(partial(_decode_versions, files))
         joining = best(partial(State(FOLDER).joined, files))
         rows.append([count, decoding * 1000, joining * 1000, joining / decoding])

@@ -32,7 +32,7 @@ PURPOSE = (
 def run(job: Job) -> Results:
     results = Results()
     _appended(results, *job.pick((2, 1_000), (10, 500_000), (20, 500_000)))
-    _changed(results, job.pick(20_000, 5_000_000, 5_000_000), job.pick(1, 5, 9))
+    _changed(results, *job.pick((20_000, 1), (2_000_000, 5), (5_000_000, 9)))
     return results
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.changes import CASES
-from benchmarks.crew import EngineCannot, EngineFailed, crew
+from benchmarks.crew import Crew, EngineCannot, EngineFailed, crew
 from benchmarks.job import Job
-from benchmarks.places import LOCAL, places
+from benchmarks.places import LOCAL, Places, places
 from benchmarks.report import Results, progress
 
 PURPOSE = (
@@ -30,7 +31,6 @@ FLOORS = {
     "scattered": 0.05,
 }
 """What the changed rows alone would take, as a part of one version: nobody who keeps them can need less."""
-WAYS = {"raw": ("replace",)}
 HEADER = [
     "case",
     "engine",
@@ -45,10 +45,18 @@ HEADER = [
 
 def run(job: Job) -> Results:
     results = Results()
-    rows, count = job.pick((2_000, 3), (100_000, 10), (100_000, 10))
-    table, notes = _stored(job, ("clustered", "scattered"), rows, count)
+    rewritten = Versions(("clustered", "scattered"), *job.pick((2_000, 3), (100_000, 10), (100_000, 10)))
+    changed = Versions(tuple(CASES), *job.pick((2_000, 3), (30_000, 4), (1_000_000, 50)))
+    limit = job.pick(60.0, 4.0, 3_600.0)
+    with places() as where:
+        for entrant in job.entrants():
+            with crew(entrant) as workers:
+                for versions in (rewritten, changed):
+                    versions.store(entrant.name, workers, where, limit)
+    table, notes = rewritten.found()
     results.add(
-        f"{count} versions of {rows:,} rows x 4 columns, 5 % of the rows rewritten each time",
+        f"{rewritten.count} versions of {rewritten.rows:,} rows x 4 columns, 5 % of the rows rewritten "
+        "each time",
         HEADER,
         table,
         " ".join(
@@ -60,15 +68,15 @@ def run(job: Job) -> Results:
             ]
         ),
     )
-    rows, count = job.pick((2_000, 3), (30_000, 4), (1_000_000, 50))
-    table, notes = _stored(job, tuple(CASES), rows, count)
+    table, notes = changed.found()
     results.add(
-        f"{count} versions of {rows:,} rows x 6 columns",
+        f"{changed.count} versions of {changed.rows:,} rows x 6 columns",
         HEADER,
         table,
         " ".join(
             [
-                "Floor: one version and the changed rows, nothing else. Raw writes whole files.",
+                "Floor: one version and the changed rows, nothing else.",
+                "Raw writes whole files, or the changed rows beside the old ones.",
                 *notes,
                 job.absent(),
             ]
@@ -77,52 +85,53 @@ def run(job: Job) -> Results:
     return results
 
 
-def _stored(job: Job, cases: Sequence[str], rows: int, count: int) -> tuple[list[list[Any]], list[str]]:
-    """A line for every engine, way and case, by case and ratio; and what is to be said about them."""
-    limit = job.pick(60.0, 4.0, 3_600.0)
-    notes: list[str] = []
-    table: list[list[Any]] = []
-    with places() as where:
-        for entrant in job.entrants():
-            with crew(entrant) as workers:
-                for how in WAYS.get(entrant.name, ("replace", "merge")):
-                    for case in cases:
-                        progress(f"{entrant.name}, {how}, {case}")
-                        place = where.fresh(LOCAL)
-                        try:
-                            found = workers.ask(
-                                "versions",
-                                place=place.to_json(),
-                                variant="default",
-                                case=case,
-                                rows=rows,
-                                count=count,
-                                how=how,
-                                seconds=limit,
-                            )
-                        except EngineCannot as error:
-                            notes.append(f"{entrant.name}, {how}: {error}.")
-                            break
-                        except EngineFailed as error:
-                            notes.append(f"{entrant.name}, {how}, {case}: {error}; other cases left out.")
-                            break
-                        finally:
-                            where.forget(place)
-                        if not found["right"] and entrant.name != "raw":
-                            notes.append(f"{entrant.name}, {how}, {case}: the last version reads back WRONG.")
-                        one, last = found["sizes"][0], found["sizes"][-1]
-                        floor = one * (1 + (count - 1) * FLOORS[case])
-                        table.append(
-                            [
-                                case,
-                                entrant.name,
-                                how,
-                                one / 1e6,
-                                last / 1e6,
-                                last / one,
-                                last / floor,
-                                found["seconds"] / (count - 1),
-                            ]
-                        )
-    table.sort(key=lambda row: (cases.index(row[0]), row[5]))
-    return table, sorted(set(notes))
+@dataclass
+class Versions:
+    """So many versions of one table, for each of several ways to change it; and what they took."""
+
+    cases: Sequence[str]
+    rows: int
+    count: int
+    table: list[list[Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def store(self, engine: str, workers: Crew, where: Places, limit: float) -> None:
+        """A line for every way and case."""
+        for how in ("replace", "merge"):
+            for case in self.cases:
+                progress(f"{engine}, {how}, {case}")
+                place = where.fresh(LOCAL)
+                try:
+                    found = workers.ask(
+                        "versions",
+                        place=place.to_json(),
+                        variant="default",
+                        case=case,
+                        rows=self.rows,
+                        count=self.count,
+                        how=how,
+                        seconds=limit,
+                    )
+                except EngineCannot as error:
+                    self.notes.append(f"{engine}, {how}: {error}.")
+                    break
+                except EngineFailed as error:
+                    self.notes.append(f"{engine}, {how}, {case}: {error}; other cases left out.")
+                    break
+                finally:
+                    where.forget(place)
+                self._take(engine, how, case, found)
+
+    def _take(self, engine: str, how: str, case: str, found: dict[str, Any]) -> None:
+        if not found["right"] and engine != "raw":
+            self.notes.append(f"{engine}, {how}, {case}: the last version reads back WRONG.")
+        one, last = found["sizes"][0], found["sizes"][-1]
+        floor = one * (1 + (self.count - 1) * FLOORS[case])
+        each = found["seconds"] / (self.count - 1)
+        ratios = [last / one, last / floor]
+        self.table.append([case, engine, how, one / 1e6, last / 1e6, *ratios, each])
+
+    def found(self) -> tuple[list[list[Any]], list[str]]:
+        """By case and ratio; and what is to be said."""
+        rows = sorted(self.table, key=lambda row: (self.cases.index(row[0]), row[5]))
+        return rows, sorted(set(self.notes))
