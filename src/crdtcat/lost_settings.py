@@ -131,9 +131,7 @@ def drop_likely(store: Store, table: str, likely: Settings) -> list[int]:
     """
     statement = settings_name(table)
     if statement.rsplit("/", 1)[1] in store.folders(f"tables/{table}/"):
-        raise InvalidName(
-            f"{statement!r} in {store.url} is a folder, and no settings: move it away, drop again"
-        )
+        raise InvalidName(f"{statement!r} in {store.url} is a folder: move it away, then drop the table")
     latest = likely.file_number
     logs = sorted({latest, *_logs(store, table)})
     for number in logs:
