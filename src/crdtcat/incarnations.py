@@ -20,10 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from crdtcat.drive import run
 from crdtcat.errors import Corrupt, DataError, NotFound
 from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
+from crdtcat.log import State
+from crdtcat.log.modes import mode_of
 from crdtcat.object_bytes import ObjectBytes
-from crdtcat.protocol.names import is_claim
+from crdtcat.protocol import Reader, is_claim
 from crdtcat.store import Missing, Store
 from crdtcat.store.values import Answers
 
@@ -90,19 +93,35 @@ def create(store: Store, table: str, wanted: Settings, last: Settings | None) ->
 def _end(store: Store, table: str, last: Settings) -> None:
     """Make sure that handles on a dropped table are told: a drop can be cut off before that.
 
-    Raises `Corrupt`: it was not dropped but switched to CAS mode, and the settings that say so are gone.
+    Raises `Corrupt`: it was not dropped but switched to another mode, and the settings that say so are gone.
     """
     folder = log_folder(table, MAIN, last.incarnation)
     if exists(store, dropped_name(folder)):
         return
-    if _is_switched(store, last, folder) and current_settings(store, table) == last:
+    if is_switched(store, table, last) and current_settings(store, table) == last:
         raise lost(table, last.file_number + 1)
     store.put(dropped_name(folder), b"")
 
 
-def _is_switched(store: Store, last: Settings, folder: str) -> bool:
-    """Whether the log of settings in merge mode has claims: then there must have been later ones. A LIST."""
-    return last.mode == "merge" and any(is_claim(item.name) for item in store.list(folder))
+def is_switched(store: Store, table: str, over: Settings) -> bool:
+    """Whether settings are over because others took their place when the mode was switched. For those of a
+    log without the mark that it was dropped.
+
+    Whoever drops by later settings than the first puts the mark before anything else, so where it is not,
+    nobody has. Of the first ones, `settings.json` says that they are over before the mark is put, and the
+    drop may have been cut off: then the log tells, which decides the mode. A LIST; for settings in CAS mode
+    the log is read, and where it cannot be, they count as switched: then nothing takes the table's place.
+    """
+    folder = log_folder(table, MAIN, over.incarnation)
+    if over.file_number > 1:
+        return bool(store.list_page(folder, limit=1).objects)
+    if over.mode == "merge":
+        return any(is_claim(item.name) for item in store.list(folder))
+    reader = Reader(folder, State(folder), ordered=store.lists_in_order)
+    try:
+        return mode_of(run(reader, store).state.log) == "merge"
+    except DataError:
+        return True
 
 
 def lost(table: str, number: int) -> Corrupt:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from crdtcat.errors import Corrupt
+from crdtcat.errors import Corrupt, InvalidName
 from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
-from crdtcat.incarnations import MAIN, current_settings, drop, lost
+from crdtcat.incarnations import MAIN, current_settings, drop, is_switched, lost
 from crdtcat.protocol import is_claim
 from crdtcat.store import Missing, Store
 
@@ -64,7 +64,7 @@ def is_there(store: Store, table: str) -> bool:
 def likely_settings(store: Store, table: str) -> Settings | None:
     """The settings that the names of files allow for: the latest number, and the mode, not columns and key.
 
-    `None` where nothing is there. A LIST or two, and one GET; one more LIST for the mode. Where only
+    `None` where nothing is there. A LIST or two, and two GETs; one more LIST for the mode. Where only
     `settings.json` is damaged, and a later file says what the table is, that file's settings.
     """
     root = f"tables/{table}/"
@@ -74,18 +74,22 @@ def likely_settings(store: Store, table: str) -> Settings | None:
     latest = max((*numbers, *logs), default=0)
     if not latest:
         return None
-    name = settings_name(table, latest)
-    try:
-        found = decode_settings(store.get(name), name)
-    except (Missing, Corrupt):
-        pass
-    else:
-        if not found.dropped and found.file_number == latest:
-            return found
-        latest = max(latest, found.file_number + found.dropped)  # look further, it says
+    first = _readable(store, settings_name(table))
+    if first is not None and first.dropped:
+        latest = max(latest, first.file_number + 1)  # look further, it says
+    found = first if latest == 1 else _readable(store, settings_name(table, latest))
+    if found is not None and not found.dropped and found.file_number == latest:
+        return found
     log = max((number for number, lives in logs.items() if lives), default=latest)
     number = None if log == latest else latest
     return Settings(incarnation=log, number=number, mode="cas" if _is_strict(store, table, log) else "merge")
+
+
+def _readable(store: Store, name: str) -> Settings | None:
+    try:
+        return decode_settings(store.get(name), name)
+    except (Missing, Corrupt):
+        return None
 
 
 def _logs(store: Store, table: str, since: int = 1) -> dict[int, bool]:
@@ -105,14 +109,13 @@ def _logs(store: Store, table: str, since: int = 1) -> dict[int, bool]:
 def _lives_on(store: Store, table: str, ended: Settings) -> bool:
     """Whether there is a log for which other settings were made after these had ended.
 
-    A later one, or the same, switched to CAS mode since. (Without a mark it may also be of a drop that was
-    cut off, which is a drop all the same; a switch back from CAS mode cannot be told from that.)
+    A later one, or the same, whose mode was switched since. (Without a mark it may also be of a drop that was
+    cut off, which is a drop all the same.)
     """
-    for number, lives in _logs(store, table, ended.incarnation).items():
-        switched = number == ended.incarnation and ended.mode == "merge"
-        if lives and (number > ended.incarnation or (switched and _is_strict(store, table, number))):
-            return True
-    return False
+    living = [number for number, lives in _logs(store, table, ended.incarnation).items() if lives]
+    return any(number > ended.incarnation for number in living) or (
+        ended.incarnation in living and is_switched(store, table, ended)
+    )
 
 
 def _is_strict(store: Store, table: str, log: int) -> bool:
@@ -123,7 +126,12 @@ def drop_likely(store: Store, table: str, likely: Settings) -> list[int]:
     """Say of a table with damaged settings that all its lives so far are over; which logs that ends.
 
     Which of them was the last one cannot be told, so each gets its mark. As `drop`, and one PUT for each.
+    Raises `InvalidName`, before anything is changed: a folder stands in the place of `settings.json`, which
+    on a file system cannot be written then.
     """
+    statement = settings_name(table)
+    if statement.rsplit("/", 1)[1] in store.folders(f"tables/{table}/"):
+        raise InvalidName(f"{statement!r} in {store.url} is a folder: move it away, then drop the table")
     latest = likely.file_number
     logs = sorted({latest, *_logs(store, table)})
     for number in logs:

@@ -139,7 +139,7 @@ class NamedTables(TendedCatalog):
         the problems then, and the rest is looked at as far as it can be without them.
 
         What is counted of a keyed table is then chunks before merging. Requests: as `Table.verify`; for
-        damaged settings three LISTs and a GET more. Raises `NotFound`, and as `Table.verify` does.
+        damaged settings three LISTs and two GETs more. Raises `NotFound`, and as `Table.verify` does.
         """
         validate_table_name(table)
         try:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.errors import Corrupt, NotFound, UnsupportedFormat
+from crdtcat.errors import Corrupt, InvalidName, NotFound, UnsupportedFormat
+from crdtcat.format.settings import decode_settings
 from tests.catalog.lakes import another, lake, objects
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -50,6 +52,26 @@ def switched(catalog: Catalog) -> str:
     return "tables/t/settings~2.json"
 
 
+def switched_back(catalog: Catalog) -> str:
+    switched(catalog)
+    catalog.table("t").switch_mode("merge")
+    catalog.table("t").append([{"id": 3}])
+    return "tables/t/settings~3.json"
+
+
+def no_longer_strict(catalog: Catalog) -> str:
+    once(catalog, mode="cas")
+    catalog.table("t").switch_mode("merge")
+    catalog.table("t").append([{"id": 2}])
+    return "tables/t/settings~2.json"
+
+
+def again_and_switched(catalog: Catalog) -> str:
+    again(catalog)
+    catalog.table("t").switch_mode("cas")
+    return "tables/t/settings~3.json"
+
+
 def dropped(catalog: Catalog) -> str:
     once(catalog)
     catalog.drop_table("t")
@@ -63,8 +85,12 @@ LIVES: dict[str, Callable[[Catalog], str]] = {
     "again": again,
     "statement": statement_of_another,
     "switched": switched,
+    "switched back": switched_back,
+    "no longer strict": no_longer_strict,
+    "again and switched": again_and_switched,
     "dropped": dropped,
 }
+SWITCHED = ("switched", "switched back", "no longer strict", "again and switched")
 HARMS = {"flipped": flipped, "gone": gone}
 
 
@@ -116,7 +142,7 @@ def test_it_is_dropped_and_made_again(life: str, harm: str) -> None:
     assert another(catalog).verify("t", "content").ok
 
 
-@pytest.mark.parametrize("life", ["once", "cas", "keyed", "again", "statement", "switched"])
+@pytest.mark.parametrize("life", ["once", "cas", "keyed", "again", "statement", *SWITCHED])
 @pytest.mark.parametrize("harm", HARMS)
 def test_it_is_verified_by_a_new_process(life: str, harm: str) -> None:
     catalog, name = made(life)
@@ -132,6 +158,69 @@ def test_it_is_verified_by_a_new_process(life: str, harm: str) -> None:
     catalog.store.put(last, catalog.store.get(last)[:-1])
     found = {problem.name for problem in another(catalog).verify("t", "metadata").problems}
     assert {name, last} <= found
+
+
+@pytest.mark.parametrize("life", SWITCHED)
+def test_what_looks_dropped_is_not_collected(life: str) -> None:
+    """Where the settings of a switch are lost, those before say that they are over, as after a drop."""
+    catalog, name = made(life)
+    kept = catalog.store.get(name)
+    rows = another(catalog).read("t").num_rows
+    gone(catalog, name)
+    before = objects(catalog)
+    for _ in range(2):
+        with pytest.raises(Corrupt, match=f"{name}: missing, .* drop_table\\('t'\\)"):
+            another(catalog).collect(grace=0)
+    assert set(before) <= set(objects(catalog))
+    catalog.store.put(name, kept)
+    another(catalog).collect(grace=0)
+    assert another(catalog).read("t").num_rows == rows
+
+
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+def test_a_drop_that_was_cut_off_is_a_drop(mode: str) -> None:
+    """After the statement, before the mark: nothing in the log says that it was switched."""
+    catalog = lake(max_commit_delay_seconds=0.0)
+    once(catalog, mode=mode)
+    found = decode_settings(catalog.store.get(SETTINGS), SETTINGS)
+    catalog.store.put(SETTINGS, found.model_copy(update={"dropped": True}).encode())
+    with pytest.raises(NotFound):
+        another(catalog).table("t")
+    another(catalog).collect(grace=0)
+    another(catalog).create_table("t", SCHEMA, mode=mode).append([{"id": 5}])
+    assert another(catalog).read("t").num_rows == 1
+
+
+def test_a_drop_that_was_cut_off_from_a_log_that_is_damaged_can_be_repeated() -> None:
+    """Whether it was dropped or switched cannot be told: nothing takes its place before somebody says so."""
+    catalog = lake(max_commit_delay_seconds=0.0)
+    once(catalog, mode="cas")
+    found = decode_settings(catalog.store.get(SETTINGS), SETTINGS)
+    catalog.store.put(SETTINGS, found.model_copy(update={"dropped": True}).encode())
+    (claim,) = [name for name in objects(catalog) if name.endswith(".c")]
+    flipped(catalog, claim)
+    for call in (another(catalog).table, another(catalog).create_table, another(catalog).read):
+        with pytest.raises(Corrupt, match=r"drop_table\('t'\)"):
+            call("t")
+    another(catalog).drop_table("t")
+    another(catalog).create_table("t", SCHEMA).append([{"id": 5}])
+    assert another(catalog).read("t").num_rows == 1
+
+
+def test_a_folder_in_the_place_of_settings_stops_a_drop_before_it_begins(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, upkeep=False)
+    catalog.store.delete([once(catalog)])
+    (tmp_path / SETTINGS).mkdir()
+    before = objects(catalog)
+    with pytest.raises(InvalidName, match=r"settings\.json.* is a folder.* move it away"):
+        another(catalog).drop_table("t")
+    assert objects(catalog) == before
+    assert another(catalog).tables() == ["t"]
+    assert another(catalog).verify("t").rows == 1
+    (tmp_path / SETTINGS).rmdir()
+    another(catalog).drop_table("t")
+    another(catalog).create_table("t", SCHEMA).append([{"id": 2}])
+    assert another(catalog).read("t")["id"].to_pylist() == [2]
 
 
 def test_what_was_never_there_is_not_found() -> None:

@@ -66,8 +66,7 @@ class State:
         decided: transactions that are, by writer, and whether they were committed.
         base: name of the base that everything below its horizon comes from.
         closed: which transactions count, as far as that was settled.
-        loose: files of transactions that were taken in and are not settled, by a bundle that has them or by
-            `closed`.
+        loose: files of transactions that were taken in, and that neither a bundle nor `closed` settles.
     """
 
     folder: str

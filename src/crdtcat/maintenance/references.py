@@ -19,9 +19,9 @@ from crdtcat.clock import HybridClock
 from crdtcat.errors import Corrupt, DataError, Expired, Missing, NotFound, StoreUnavailable
 from crdtcat.format.condemned import TITLE_BYTES
 from crdtcat.format.refs import BranchStart, decode_branch_start, start_name
-from crdtcat.format.settings import Settings, log_folder
+from crdtcat.format.settings import Settings, dropped_name, log_folder
 from crdtcat.format.version import decode_version
-from crdtcat.incarnations import MAIN, all_settings, lost
+from crdtcat.incarnations import MAIN, all_settings, exists, is_switched, lost
 from crdtcat.maintenance.each import Each
 from crdtcat.options import Options
 from crdtcat.protocol import is_version
@@ -146,6 +146,8 @@ def _pass(
             f"tables/{table}/{strange}/ belongs to no table that can be opened: it is being created, or its "
             "settings are missing; try again later, and if that does not help, restore them"
         )
+    if settings.dropped and _goes_on(store, table, settings):
+        raise lost(table, settings.file_number + 1)
     ended = newest if settings.dropped else newest - 1
     dead = [(f"tables/{table}/{name}/",) * 2 for name, number in folders.items() if (number or 0) <= ended]
     refs = {name: _incarnation(name) for name in store.folders(f"tables/{table}/{REFS}/")} if ended else {}
@@ -164,6 +166,13 @@ def _pass(
             "missing; try again later, and if that does not help, restore it"
         )
     return count, (*dead, *((folder, folder) for folder in sorted(ours & over - needed.folders)))
+
+
+def _goes_on(store: Store, table: str, over: Settings) -> bool:
+    """Whether the log of settings that are over is that of a table which lives, and whose settings are lost.
+    One GET, and as `is_switched` where the log has no mark that it was dropped."""
+    marked = exists(store, dropped_name(log_folder(table, MAIN, over.incarnation)))
+    return not marked and is_switched(store, table, over)
 
 
 @dataclass(frozen=True)
