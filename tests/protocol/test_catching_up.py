@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crdtcat.object_bytes import ObjectBytes
-from crdtcat.protocol import Got, ListPage, Object, PutIfAbsent
+from crdtcat.protocol import Got, ListPage, Object, PutIfAbsent, claimer
 from crdtcat.protocol.claimer import BATCH_MAX, LOOKS_MAX, LOOKS_MIN, Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.requests import Created, Get, Listed
 from tests.protocol.claims import FIRST, Setting, claimed
@@ -133,6 +133,21 @@ def test_what_was_listed_and_is_gone_is_tried() -> None:
 def test_no_more_are_read_at_once_than_fit() -> None:
     every = Listed(tuple(Object(name(n)) for n in range(2, 3000)), None)
     assert len(replace(begun(), listing=True).take([every]).wants) == BATCH_MAX == 1000
+
+
+@pytest.mark.parametrize("looking", [False, True])
+def test_what_no_batch_holds_is_listed_again_and_no_race_is_lost_for_it(
+    monkeypatch: pytest.MonkeyPatch, *, looking: bool
+) -> None:
+    """Before, whoever was that far behind tried numbers that were long taken, as after races that it lost."""
+    monkeypatch.setattr(claimer, "BATCH_MAX", 100)
+    between = 250
+    made = list(rounds(begun(looking=looking), chain(between)))
+    listings = sum(isinstance(wants[0], ListPage) for wants in made)
+    assert listings == 3
+    assert sum(map(len, made)) == between + (2 if looking else 4) + 2
+    assert sum(isinstance(wants[0], PutIfAbsent) for wants in made) == (1 if looking else 3)
+    assert made[-1][0].name == name(between + 2)
 
 
 def test_one_whose_answer_was_lost_looks_at_one_number_only() -> None:

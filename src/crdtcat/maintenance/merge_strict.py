@@ -29,7 +29,14 @@ from crdtcat.clock.hlc import wall_ms
 from crdtcat.cold_claims import newest
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.drive import elapsed_clock
-from crdtcat.errors import CommitConflict, CommitContended, Expired, InvalidArgument
+from crdtcat.errors import (
+    CommitConflict,
+    CommitContended,
+    CommitUnknown,
+    Expired,
+    InvalidArgument,
+    StoreError,
+)
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.ops import origin_of, with_origin
 from crdtcat.format.sections import Array
@@ -202,13 +209,20 @@ def _merged(target: Session, source: Session, pinned: Pinned, policy: Policy) ->
     work.judged(change, before.log, np.flatnonzero(commits).tolist())
     commit_prepared(target.store, slot, [Prepared(work, change, newest(before.log), known_at)])
     assert work.step is not None
+    try:
+        after = target.head()
+    except StoreError as error:
+        raise CommitUnknown(
+            f"the merge of branch {source.branch!r} is stored, under number {work.claimed}, and the store "
+            f"could not be asked what it met: repeat it, it counts once ({error.args[0]})"
+        ) from error
     listed = set(before.conflicts)
     return replace(
         result,
         versions=len(carried),
         rows=int(carried.rows[carried.kind == ROWS].sum(dtype=np.uint64)),
         bytes=len(work.step.data),
-        conflicts=tuple(item for item in target.head().conflicts if item not in listed),
+        conflicts=tuple(item for item in after.conflicts if item not in listed),
     )
 
 

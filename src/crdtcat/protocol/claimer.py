@@ -27,8 +27,8 @@ least 5. docs/design/008-cas.md has the proofs, also of what lost races cost.)
 
 Time. Looks go out together, so that whoever is behind catches up however fast others commit: after a lost
 race as many as were found the last time, and one more if all of them were there. Who finds more than a few
-lists. Between two tries there are at most two rounds of looks and one listing, so whoever bounds the lost
-races bounds everything.
+lists. Between two tries there are at most two rounds of looks and one listing, and one of each more for every
+`BATCH_MAX` claims, so whoever bounds the lost races bounds everything.
 
 No clock, no store, no randomness: pauses between tries, how many races may be lost, and whether the parent
 was seen recently enough for the claim to stand, are the driver's.
@@ -230,8 +230,8 @@ class Claimer(Generic[C]):
         """Claims were found; `full`: under every number looked at, so that there may be more."""
         lost = self.taken or self.unclear  # as opposed to having looked ahead
         step = replace(self, ahead=files, looking=0)
-        if not lost and self.listed:  # all that was listed: now it is tried
-            return step._judged()
+        if not lost and self.listed:  # all that was listed: now it is tried, unless no more were asked for
+            return replace(step, listing=len(files) == BATCH_MAX)._judged()
         few = LOOKS_MAX if self.listed else LOOKS_MIN
         listing = full and (not lost or self.looking >= few)
         return replace(step, listing=listing, window=len(files) + full)._judged()

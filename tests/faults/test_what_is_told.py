@@ -1,0 +1,106 @@
+"""Whatever requests fail, together or alone, what a commit in CAS mode says is true.
+
+No error: it is there. `CommitUnknown`: nobody knows. Any other error: it is not there, and never will be. A
+single request that fails is not enough to see this: where an answer is lost, what tells is the next request.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from crdtcat import Catalog
+from crdtcat.errors import CommitUnknown, CrdtcatError
+from crdtcat.store.memory import MemoryStore
+from crdtcat.testing.faulty import Call, Fault, FaultyStore
+
+SCHEMA: Final = pa.schema([("n", pa.int64()), ("x", pa.int64())])
+OPTIONS: Final[dict[str, Any]] = {"upkeep": False, "base_delay": 0, "lease_seconds": 0}
+
+
+def _transaction(catalog: Catalog) -> None:
+    with catalog.transaction(isolation="serializable") as tx:
+        tx.read("a")
+        tx.append("a", [{"n": 9, "x": 9}])
+        tx.update("b", "n = 1", {"x": 9})
+
+
+def _stream(catalog: Catalog) -> None:
+    with catalog.table("a").stream() as stream:
+        stream.write([{"n": 9, "x": 9}])
+
+
+COMMITS: Final[dict[str, tuple[Callable[[Catalog], object], str]]] = {
+    "append": (lambda catalog: catalog.table("a").append([{"n": 9, "x": 9}]), "a"),
+    "update": (lambda catalog: catalog.table("a").update("n = 1", {"x": 9}), "a"),
+    "upsert": (lambda catalog: catalog.table("k").upsert([{"n": 1, "x": 9}]), "k"),
+    "stream": (_stream, "a"),
+    "merge": (lambda catalog: catalog.table("a").merge("side"), "a"),
+    "transaction": (_transaction, "ab"),
+}
+
+
+def lake(tables: str, *, branched: bool) -> str:
+    url = f"memory://told-{secrets.token_hex(6)}"
+    catalog = Catalog(MemoryStore(url), **OPTIONS)
+    for name in tables:
+        catalog.create_table(name, SCHEMA, mode="cas", key=["n"] if name == "k" else [])
+        put(catalog, name, {"n": 1, "x": 0})
+    if branched:
+        catalog.table("a").branch("side")
+        catalog.table("a", branch="side").append([{"n": 9, "x": 9}])
+    return url
+
+
+def put(catalog: Catalog, name: str, row: dict[str, int]) -> None:
+    table = catalog.table(name)
+    (table.upsert if name == "k" else table.append)([row])
+
+
+def told(
+    url: str, commit: Callable[[Catalog], object], tables: str, fault: Fault, window: range
+) -> tuple[str, int]:
+    """What a commit said some of whose requests failed, and how many it made."""
+    made = 0
+
+    def plan(call: Call) -> Fault | None:
+        nonlocal made
+        made = call.number - before
+        return fault if made in window else None
+
+    store = FaultyStore(MemoryStore(url))
+    catalog = Catalog(store, **OPTIONS)
+    for name in tables:
+        catalog.table(name).head()
+    before = len(store.calls)
+    store.plan = plan
+    try:
+        commit(catalog)
+    except CommitUnknown:
+        return "unknown", made
+    except CrdtcatError:
+        return "failed", made
+    return "committed", made
+
+
+@pytest.mark.parametrize("fault", ["error", "lost_answer"])
+@pytest.mark.parametrize("name", COMMITS)
+def test_what_a_commit_says_is_true(name: str, fault: Fault) -> None:
+    commit, tables = COMMITS[name]
+    for length in (1, 2):
+        first, made = 0, 0
+        while made >= first:  # the request was made that was to fail
+            first += 1
+            url = lake(tables, branched=name == "merge")
+            said, made = told(url, commit, tables, fault, range(first, first + length))
+            others = Catalog(MemoryStore(url), **OPTIONS)
+            for table in tables:  # whoever comes next decides what was left undecided
+                put(others, table, {"n": 2, "x": 0})
+            there = {9 in others.read(table)["x"].to_pylist() for table in tables}
+            right = {"committed": [{True}], "failed": [{False}], "unknown": [{True}, {False}]}[said]
+            assert there in right, f"{length} requests from {first} on: {said}"
+        assert (said, first > 1) == ("committed", True)
