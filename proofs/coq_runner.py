@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from proofs import model_program, tla_runner, tools
+from proofs import model_program, tla_configurations, tools
 from proofs.report import Report
 
 COQ = tools.HERE / "coq"
@@ -82,7 +82,7 @@ def claims() -> list[list[str]]:
 def promised() -> set[str]:
     """Every theorem that the README's table names. Other theorems may come and go; these may not go."""
     named = {name for row in claims() for name in re.findall(r"`(\w+)`", row[1])}
-    return named - tla_runner.KEPT.keys()
+    return named - tla_configurations.KEPT.keys()
 
 
 def run(report: Report) -> None:

@@ -16,7 +16,7 @@ from proofs import (
     mutants,
     mutants_runner,
     mutants_verdicts,
-    tla_runner,
+    tla_configurations,
     tools,
     traces_runner,
 )
@@ -84,7 +84,7 @@ def left_out(*, full: bool, models_run: int) -> list[tuple[str, str]]:
     if not tools.has_z3():
         found.append(("z3: all laws and mistakes", f"z3 is not installed; {PROOFS}, which installs it"))
     found += _traces()
-    configurations = len(tla_runner.configurations())
+    configurations = len(tla_configurations.configurations())
     if shutil.which("java") is None:
         found.append((f"TLA+: all {configurations} configurations", "no Java"))
     elif not tools.TLA_JAR.exists():

@@ -39,9 +39,10 @@ def _order(draw: random.Random) -> list[int]:
 
 def joined(draw: random.Random) -> list[Any]:
     """How many rows there are, what was staged since a fork was made, and what the fork has staged: each
-    [start, count, value], no value twice."""
+    [start, count, value], no value twice; 1 if the fork shall win where both touched a row."""
     values = iter(range(1, 100))
-    return [ROWS, *([_change(draw, next(values)) for _ in range(draw.randrange(1, 3))] for _ in range(2))]
+    theirs, mine = ([_change(draw, next(values)) for _ in range(draw.randrange(1, 3))] for _ in range(2))
+    return [ROWS, theirs, mine, draw.randrange(2)]
 
 
 def _change(draw: random.Random, value: int) -> list[int]:

@@ -38,8 +38,9 @@ def orders(entries: list[list[int]]) -> Any:
     return [order] if contradicting is None else []
 
 
-def joined(rows: int, theirs: list[list[int]], mine: list[list[int]]) -> Any:
-    """The rows of a table whose transaction has joined a fork; nothing if both touched a row."""
+def joined(rows: int, theirs: list[list[int]], mine: list[list[int]], wins: int) -> Any:
+    """The rows of a table whose transaction has joined a fork; nothing if both touched a row, and the fork
+    shall not win."""
     with virtual() as clock:
         catalog = lake_of(clock)
         catalog.commit("t", [{"v": 0}] * rows)
@@ -50,7 +51,7 @@ def joined(rows: int, theirs: list[list[int]], mine: list[list[int]]) -> Any:
                 for start, count, value in changes:
                     staging.update_rows("t", start, start + count, [{"v": value}] * count)
             try:
-                transaction.join(fork)
+                transaction.join(fork, on_conflict="ours" if wins else "fail")
             except CommitConflict:
                 return []
         return catalog.read("t")["v"].to_pylist()

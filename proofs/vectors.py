@@ -29,7 +29,7 @@ compacted      what two sides do and exchange, see `log_questions.py`       rows
 pruned         entries, updates, the bounds of a filter                     rows: row, value
 statistics     runs of rows, see `merge_questions.py`                       least, greatest, nulls of all
 orders         lists of entries, none twice                                 one that keeps all, or none
-joined         rows, changes beside a fork, and its own                     the rows joined, or none
+joined         rows, changes beside a fork and its own, who wins            the rows joined, or none
 repeated       branches, what they commit and merge                         the commits of each
 =============  ===========================================================  ================================
 

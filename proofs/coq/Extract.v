@@ -3,7 +3,7 @@
     Numbers become OCaml's 63-bit integers, so vectors keep below 2^62; everything else is extracted as it is.
     Nothing is proved here, and nothing that is proved is about what this writes. *)
 
-From Coq Require Import NArith List.
+From Coq Require Import NArith List Bool.
 From Coq Require Import ExtrOcamlBasic ExtrOcamlZInt.
 From Crdtcat Require Import Claims Files Intervals Linear Compaction Horizon Pruning.
 From Crdtcat Require Import Order Semilattice Fmap Clock Lattices State Head IntervalSets Keyed Columns.
@@ -91,10 +91,10 @@ Definition statistics_of (parts : list ((option N * option N) * (N * N))) : (opt
 Definition entries_woven : list (list N) -> option (list N) := EntryOrders.weave_all [].
 Definition written (rows : list (N * N)) : Intervals.table (V := N) :=
   fold_right (fun b m => insert (fun new _ => new) (0%N, fst b) (snd b) m) empty rows.
-Definition fork_joined (before : list (N * N)) (theirs mine : list (list interval * list (N * N)))
+Definition fork_joined (wins : bool) (before : list (N * N)) (theirs mine : list (list interval * list (N * N)))
   : option (list (N * N)) :=
   let changes := map (fun c => (fst c, written (snd c))) in
-  if Lines.meets (changes mine) (changes theirs) then None
+  if negb wins && Lines.meets (changes mine) (changes theirs) then None
   else Some (map (fun b => (snd (fst b), snd b))
     (bindings (Lines.run (map snd (changes theirs ++ changes mine)) (written before)))).
 Definition made_again : (N -> N) -> list (N * N) -> list (N * N) -> list (N * N) := Lines.repeated (Id := N).

@@ -296,8 +296,8 @@ let orders j =
   | None -> Array []
 
 (* How many rows there are, all 0; what was staged since a fork was made, and what the fork has staged: start, count, value.
-   The rows once it is joined; nothing if both touched one. *)
-let joined rows theirs mine =
+   1 if the fork shall win. The rows once it is joined; nothing if both touched one and it shall not win. *)
+let joined rows theirs mine wins =
   let change c =
     match numbers c with
     | [start; count; value] ->
@@ -305,7 +305,7 @@ let joined rows theirs mine =
     | _ -> failwith "a change is start, count, value"
   in
   let changes j = List.map change (list j) in
-  match Model.fork_joined (List.init (number rows) (fun n -> (n, 0))) (changes theirs) (changes mine) with
+  match Model.fork_joined (number wins = 1) (List.init (number rows) (fun n -> (n, 0))) (changes theirs) (changes mine) with
   | Some found -> of_numbers (List.map snd found)
   | None -> Array []
 
@@ -352,7 +352,7 @@ let answer operation argument =
   | "pruned", [entries; updates; low; high] -> pruned entries updates low high
   | "statistics", _ -> statistics argument
   | "orders", _ -> orders argument
-  | "joined", [rows; theirs; mine] -> joined rows theirs mine
+  | "joined", [rows; theirs; mine; wins] -> joined rows theirs mine wins
   | "repeated", [branches; happened] -> repeated branches happened
   | _ -> failwith ("no such question: " ^ operation)
 

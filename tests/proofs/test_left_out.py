@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from proofs import coq_runner, model_program, mutants_verdicts, tla_runner, tools
+from proofs import coq_runner, model_program, mutants_verdicts, tla_configurations, tools
 from proofs.left_out import HOURS, PROOFS, SLOW, left_out
 from proofs.traces_runner import models
 from tests.proofs import test_traces
@@ -23,7 +23,9 @@ def test_everything_that_did_not_run_is_named_with_a_reason() -> None:
     said = dict(left_out(full=False, models_run=3))
     assert all(said.values())
     assert any(f"{len(coq_runner.proved_theorems())} theorems" in what for what in said)
-    assert any(f"of {len(tla_runner.configurations())}" in what or "TLA+: all" in what for what in said)
+    assert any(
+        f"of {len(tla_configurations.configurations())}" in what or "TLA+: all" in what for what in said
+    )
     assert any(what.startswith("mutants") for what in said)
     assert any("bounds.py" in what for what in said)
     assert any("by TLC (Claims, Log, Marks)" in what for what in said)
@@ -74,7 +76,7 @@ def test_what_ran_is_not_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setattr(tools, "TLA_JAR", tmp_path / "there")
     monkeypatch.setattr(mutants_verdicts, "stale", lambda _: {})
     monkeypatch.setattr(tools, "has_z3", lambda: True)
-    first, *traces, orders, mutants = left_out(full=True, models_run=len(tla_runner.configurations()))
+    first, *traces, orders, mutants = left_out(full=True, models_run=len(tla_configurations.configurations()))
     assert first[0].startswith("Coq")
     assert len(traces) == 3
     assert all("traces" in what and why == PROOFS for what, why in traces)

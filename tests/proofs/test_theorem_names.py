@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from proofs import coq_runner, tla_runner
+from proofs import coq_runner, tla_configurations, tla_runner
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -114,20 +114,38 @@ def test_nothing_is_assumed() -> None:
 
 
 def test_every_configuration_is_what_the_kept_list_says() -> None:
-    assert tla_runner.strayed(tla_runner.configurations()) == []
+    assert list(tla_configurations.wrong(tla_configurations.configurations())) == []
 
 
 def test_a_configuration_that_vanished_or_lost_an_invariant_is_noticed() -> None:
     passing, probe, mistake, *rest = sorted(
-        tla_runner.configurations(), key=lambda one: ("_probe" in one.name) + 2 * ("_bug" in one.name)
+        tla_configurations.configurations(), key=lambda one: ("_probe" in one.name) + 2 * ("_bug" in one.name)
     )
     assert len(passing.invariants) > 1
     relieved = dataclasses.replace(passing, invariants=passing.invariants[1:])
-    new = tla_runner.Configuration("Log_new", ("Inv",))
-    wrong = dict(tla_runner.strayed([relieved, new, mistake, *rest]))
+    new = tla_configurations.Configuration("Log_new", ("Inv",))
+    wrong = dict(tla_configurations.strayed([relieved, new, mistake, *rest]))
     assert wrong.keys() == {passing.name, probe.name, "Log_new"}
     assert wrong[probe.name] == "is promised, but not there"
-    assert tla_runner.strayed([passing, probe, mistake, *rest]) == []
+    assert tla_configurations.strayed([passing, probe, mistake, *rest]) == []
+
+
+def test_a_configuration_that_searches_less_is_noticed() -> None:
+    """Of one that passes; of a probe or a mistake, also one that is of no system that passes."""
+    everything = {one.name: one for one in tla_configurations.configurations()}
+
+    def told(name: str, **constants: str) -> list[str]:
+        changed = dataclasses.replace(everything[name], constants={**everything[name].constants, **constants})
+        wrong = tla_configurations.wrong([*(everything | {name: changed}).values()])
+        return [what for what, _ in wrong if what in everything]
+
+    lost = "Claims_lost_answers"
+    assert lost in told(lost, Lost="FALSE")
+    assert told("Claims_conflict_probe", Lost="FALSE") == ["Claims_conflict_probe"]
+    assert told("Claims_no_grace_bug", NumberMax="2") == ["Claims_no_grace_bug"]
+    assert told("Claims_no_grace_bug", Bug='"none"') == ["Claims_no_grace_bug"]
+    assert told("Claims_conflict_probe", Bug='"no grace"') == ["Claims_conflict_probe"]
+    assert told("Claims_conflict_probe") == []
 
 
 def test_comments_and_unproved_theorems_do_not_count() -> None:
@@ -138,8 +156,8 @@ def test_comments_and_unproved_theorems_do_not_count() -> None:
 
 
 def test_only_the_promised_outcome_counts() -> None:
-    bug = tla_runner.Configuration("Log_x_bug", ("Inv",))
-    sound = tla_runner.Configuration("Log_x", ("Inv",))
+    bug = tla_configurations.Configuration("Log_x_bug", ("Inv",))
+    sound = tla_configurations.Configuration("Log_x", ("Inv",))
     passes = "No error has been found.\n9 distinct states found, 0 states left on queue."
     fails = "Error: Invariant Inv is violated.\nState 2: <"
     assert tla_runner.judge(bug, fails)[0]
@@ -151,10 +169,10 @@ def test_only_the_promised_outcome_counts() -> None:
 
 
 def test_readme_names_only_what_exists() -> None:
-    known = coq_runner.proved_theorems().keys() | {one.name for one in tla_runner.configurations()}
+    known = coq_runner.proved_theorems().keys() | {one.name for one in tla_configurations.configurations()}
     named = {name for row in coq_runner.claims() for name in re.findall(r"`(\w+)`", row[1])}
     assert named <= known, f"README names {sorted(named - known)}"
-    mistakes = {name for name in tla_runner.KEPT if name.endswith("_bug")}
+    mistakes = {name for name in tla_configurations.KEPT if name.endswith("_bug")}
     assert mistakes <= named, f"no claim for {sorted(mistakes - named)}"
 
 

@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from proofs import tla_runner, tlc, tools
+from proofs import tla_configurations, tla_runner, tlc, tools
 from proofs.report import Report
 from tests.bounds import FULL
 
@@ -37,7 +37,7 @@ QUICK = (
     "Transactions_two_tables",
     "Transactions_keeps_what_others_lack_bug",
 )
-CHOSEN = [one for one in tla_runner.configurations() if FULL or one.name in QUICK]
+CHOSEN = [one for one in tla_configurations.configurations() if FULL or one.name in QUICK]
 
 
 def test_every_model_is_looked_at() -> None:
@@ -55,7 +55,7 @@ def test_every_model_has_a_quick_mistake_and_all_but_one_what_passes() -> None:
 @pytest.mark.skipif(JAVA is None, reason="no Java: install one for TLC")
 @pytest.mark.skipif(not tools.TLA_JAR.exists(), reason="no tla2tools.jar: `make setup` fetches it")
 @pytest.mark.parametrize("configuration", CHOSEN, ids=lambda one: one.name)
-def test_a_model_does_what_its_name_promises(configuration: tla_runner.Configuration) -> None:
+def test_a_model_does_what_its_name_promises(configuration: tla_configurations.Configuration) -> None:
     assert JAVA is not None
     report = Report()
     tla_runner.check(configuration, report)

@@ -59,9 +59,16 @@ def test_bases_pass_some_by_and_ghosts_are_among_claims() -> None:
 
 
 def test_forks_meet_and_do_not_and_branches_bring_what_others_brought() -> None:
-    forks = [answer for name, _, answer in KEPT if name == "joined"]
-    assert [] in forks
-    assert any(sum(map(bool, answer)) > 3 for answer in forks)
+    forks = [(arguments, answer) for name, arguments, answer in KEPT if name == "joined"]
+    assert any(answer == [] for _, answer in forks)
+    assert any(answer and not wins for (*_, wins), answer in forks)
+    shared = [
+        {row for start, count, _ in theirs for row in range(start, start + count)}
+        & {row for start, count, _ in mine for row in range(start, start + count)}
+        for (_, theirs, mine, wins), _ in forks
+        if wins
+    ]
+    assert any(shared)
     orders = [(arguments, answer) for name, arguments, answer in KEPT if name == "orders"]
     assert any(answer == [] for _, answer in orders)
     assert any(len(answer[0]) > max(map(len, arguments)) for arguments, answer in orders if answer)
