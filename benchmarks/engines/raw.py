@@ -87,8 +87,8 @@ class Raw(Engine):
                 rows = rows.filter(pc.invert(touched))
                 continue
             column = change.column_names[1]
-            at = rows.schema.get_field_index(column)
-            rows = rows.set_column(at, column, pc.if_else(touched, change[column][0], rows[column]))
+            if (at := rows.schema.get_field_index(column)) >= 0:  # else it was not asked for
+                rows = rows.set_column(at, column, pc.if_else(touched, change[column][0], rows[column]))
         return rows
 
     def prepare(self, change: dict[str, Any]) -> Callable[[], None]:

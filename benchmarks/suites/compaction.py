@@ -38,7 +38,8 @@ def run(job: Job) -> Results:
                     progress(f"{load}, {name}")
                     try:
                         row, note = _measure(workers, where, load, variant, seconds)
-                        tables[load].append(waiting([name, *row], entrant, LOCAL, variant))
+                        fresh = load == "update"
+                        tables[load].append(waiting([name, *row], entrant, LOCAL, variant, fresh=fresh))
                         notes[load] += [f"{name}: {note}."] if note else []
                     except EngineFailed as error:
                         notes[load].append(f"{name}: failed, {error}.")
