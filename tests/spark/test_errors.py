@@ -76,6 +76,8 @@ def test_writing(spark: Any, tmp_path: Path) -> None:
     _fails(spark, "E101", written(spark.range(1), catalog=lake.url, table="no/such"))
     odd = spark.range(1).selectExpr("id", "parse_json('1') as v")
     _fails(spark, "column v is variant", written(odd, catalog=lake.url, table="u"))
+    for table in ("t", "u"):
+        _fails(spark, "has no columns", written(spark.range(1).select(), catalog=lake.url, table=table))
     assert lake.read("t").num_rows == 1
     assert lake.tables() == ["t"]
     with no_job(spark), pytest.raises(InvalidArgument, match="use save outside of one"):
