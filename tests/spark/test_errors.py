@@ -113,6 +113,8 @@ def test_options() -> None:
     assert options.partition_by == ("day(ts)", "bucket(4, id)")
     assert parse_options({"path": "s3://b/lake/t/"}, "write").catalog == "s3://b/lake"
     assert parse_options({"path": "/l/t", "checkpointLocation": "x"}, "write").table == "t"
+    assert parse_options({"path": "file:/l/lake/t"}, "read").catalog == "/l/lake"
+    assert parse_options({"catalog": "file:///l/lake", "table": "t"}, "read").catalog == "file:///l/lake"
     assert parse_options({"path": "/l/t", "start": "latest"}, "stream").start == "latest"
 
 
