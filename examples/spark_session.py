@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,7 +23,8 @@ def quiet_session(name: str) -> Iterator[Any]:
 
     running = SparkSession.getActiveSession()
     if running is not None:
-        yield running
+        with _no_word_of_pandas():
+            yield running
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers take whatever python3 is on the path
     builder = (
@@ -37,9 +39,18 @@ def quiet_session(name: str) -> Iterator[Any]:
     with _silenced():
         spark = builder.getOrCreate()
     try:
-        yield spark
+        with _no_word_of_pandas():
+            yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def _no_word_of_pandas() -> Iterator[None]:
+    """PySpark warns of a pandas that is newer than it is; nothing here goes through pandas."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
 
 
 @contextmanager

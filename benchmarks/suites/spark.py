@@ -2,8 +2,9 @@
 
 Every ratio is of times measured in one session. What is compared takes turns, round after round, so that a
 JVM that gets warmer and a machine that gets busier do both the same good and harm; the best of each counts.
-A Python source that does nothing but hand on what pyarrow decodes is measured too: Spark's way to and from
-Python workers is not ours to shorten.
+Python sources that do next to nothing are measured too, since Spark's way to and from Python workers is not
+ours to shorten: one hands on what pyarrow decodes, one batches that are ready in memory. No source is quicker
+than the second.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from unittest import mock
 
 import pyarrow as pa
 
+from benchmarks.bare_sources import bare_sources
 from benchmarks.job import Job
 from benchmarks.report import Results, progress
 from benchmarks.speculating import speculation
@@ -114,8 +116,9 @@ def _scans(spark: Any, lake: Catalog, plain: Path, count: int, rounds: int, resu
         "spark.read.parquet, written by Spark": spark.read.parquet(str(plain)),
         "spark.read.parquet, our segments": spark.read.parquet(*files),
         "load()": frame,
+        "load(native=False)": load(spark, lake, "t", native=False),
         "format crdtcat": spark.read.format("crdtcat").load(f"{lake.url}/t"),
-        "a bare Python source, our segments": _bare(spark, files, frame.schema),
+        **bare_sources(spark, files, frame.schema, plain.parent / "ready"),
     }
     queries: dict[str, Callable[[Any], Any]] = {
         "all columns": consume,
@@ -135,36 +138,6 @@ def _scans(spark: Any, lake: Catalog, plain: Path, count: int, rounds: int, resu
         "ratios: native time over that of each; the aims are 0.95 for load() against equal files, 0.8 for "
         "the format with all columns",
     )
-
-
-def _bare(spark: Any, files: list[str], schema: Any) -> Any:
-    """What any Python source costs: a file for each task, decoded by pyarrow, passed on."""
-    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition  # noqa: PLC0415 (slow)
-
-    paths = [path.removeprefix("file://") for path in files]
-
-    class BareReader(DataSourceReader):  # type: ignore[misc]
-        def partitions(self) -> list[Any]:
-            return [InputPartition(path) for path in paths]
-
-        def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-            import pyarrow.parquet as pq  # noqa: PLC0415 (runs in a worker)
-
-            yield from pq.ParquetFile(partition.value).iter_batches(65_536, use_threads=False)
-
-    class BareSource(DataSource):  # type: ignore[misc]
-        @classmethod
-        def name(cls) -> str:
-            return "bare"
-
-        def schema(self) -> Any:
-            return schema
-
-        def reader(self, schema: Any) -> BareReader:
-            return BareReader()
-
-    spark.dataSource.register(BareSource)
-    return spark.read.format("bare").load()
 
 
 def _commits(spark: Any, lake: Catalog, count: int, tasks: int, rounds: int, results: Results) -> None:

@@ -171,6 +171,7 @@ def test_shares_are_balanced_by_bytes() -> None:
     assert {len(share) for share in even} == {100}
     assert deal([], 10) == []
     assert deal([0, 0], None) == [(0, 1)]
+    assert deal([10**15] * 3, 1) == [(0,), (1,), (2,)]  # however little a task is to read: no more than units
 
 
 @pytest.mark.parametrize("commit", ["job", "task"])

@@ -76,6 +76,8 @@ def test_writing(spark: Any, tmp_path: Path) -> None:
     _fails(spark, "E101", written(spark.range(1), catalog=lake.url, table="no/such"))
     odd = spark.range(1).selectExpr("id", "parse_json('1') as v")
     _fails(spark, "column v is variant", written(odd, catalog=lake.url, table="u"))
+    for table in ("t", "u"):
+        _fails(spark, "has no columns", written(spark.range(1).select(), catalog=lake.url, table=table))
     assert lake.read("t").num_rows == 1
     assert lake.tables() == ["t"]
     with no_job(spark), pytest.raises(InvalidArgument, match="use save outside of one"):
@@ -111,6 +113,8 @@ def test_options() -> None:
     assert options.partition_by == ("day(ts)", "bucket(4, id)")
     assert parse_options({"path": "s3://b/lake/t/"}, "write").catalog == "s3://b/lake"
     assert parse_options({"path": "/l/t", "checkpointLocation": "x"}, "write").table == "t"
+    assert parse_options({"path": "file:/l/lake/t"}, "read").catalog == "/l/lake"
+    assert parse_options({"catalog": "file:///l/lake", "table": "t"}, "read").catalog == "file:///l/lake"
     assert parse_options({"path": "/l/t", "start": "latest"}, "stream").start == "latest"
 
 

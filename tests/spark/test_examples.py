@@ -4,11 +4,13 @@ do."""
 from __future__ import annotations
 
 import importlib
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from examples.spark_session import quiet_session
 from tests.spark.conftest import ROOT
 
 EXPECTED: dict[str, tuple[str, ...]] = {
@@ -57,3 +59,13 @@ def test_example(
         assert part in shown
     assert spark.range(1).count() == 1  # the session goes on
     assert list(tmp_path.iterdir()) == []  # it cleans up after itself
+
+
+def test_a_quiet_session_does_not_talk_of_pandas(spark: Any) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with quiet_session("tests") as running:
+            assert running is spark
+            warnings.warn("PySpark does not yet fully support pandas >= 3.0.0.", FutureWarning, stacklevel=1)
+            warnings.warn("something else", FutureWarning, stacklevel=1)
+    assert [str(warning.message) for warning in said] == ["something else"]

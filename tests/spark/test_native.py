@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +99,45 @@ def compared(spark: Any, table: Any, *, native: bool) -> None:
         frame = load(spark, table._session.store.url, table.name, filter=filter)
         assert ("MapInArrow" not in frame._jdf.queryExecution().toString()) == native
         assert values(frame) == values(table.read(filter=filter))
+
+
+@contextmanager
+def setting(spark: Any, name: str, value: str) -> Iterator[None]:
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(name)
+
+
+@pytest.mark.parametrize("mode", ["LEGACY", "EXCEPTION"])
+def test_days_of_long_ago_are_what_they_are(spark: Any, tmp_path: Path, mode: str) -> None:
+    """Whatever calendar the session takes other files' old days to be of."""
+    lake = lake_of(tmp_path)
+    old = [datetime(1, 1, 1), datetime(1500, 3, 1, 0, 0, 0, 1), datetime(1582, 10, 10)]  # noqa: DTZ001
+    lake.commit(
+        "t", pa.table({"d": pa.array([date(1, 1, 1), date(1500, 2, 28), date(1582, 10, 10)]), "n": old})
+    )
+    with setting(spark, "spark.sql.parquet.datetimeRebaseModeInRead", mode):
+        frame = load(spark, lake, "t")
+        assert "MapInArrow" not in frame._jdf.queryExecution().toString()
+        assert values(frame) == values(lake.read("t"))
+
+
+@pytest.mark.parametrize("what", ["Corrupt", "Missing"])
+def test_no_setting_of_the_session_hides_what_is_lost(spark: Any, tmp_path: Path, what: str) -> None:
+    """A session may be told to leave out damaged and missing files: those of tables it does not."""
+    lake = lake_of(tmp_path)
+    for at in range(3):
+        lake.commit("t", {"id": list(range(10 * at, 10 * at + 10))})
+    with setting(spark, f"spark.sql.files.ignore{what}Files", "true"):
+        frame = load(spark, lake, "t")
+        assert frame.agg({"id": "sum"}).collect()[0][0] == 435
+        lost = next(Path(lake.url).glob("data/*/*.parquet"))
+        damaged = bytearray(lost.read_bytes())
+        damaged[4:40] = bytes(36)
+        lost.unlink()
+        if what == "Corrupt":
+            lost.write_bytes(damaged)
+        with pytest.raises(Exception, match=lost.name):
+            frame.agg({"id": "sum"}).collect()

@@ -72,6 +72,24 @@ def test_every_type_of_spark(spark: Any, tmp_path: Path) -> None:
     assert values(load(spark, tmp_path, "big")) == values(big)
 
 
+WIDENED = [
+    ("interval '1' day", "interval day to second"),
+    ("interval '1:02' hour to minute", "interval day to second"),
+    ("cast('12:34:56.789' as time(3))", "time(6)"),
+    ("'Ä' collate UNICODE_CI", "string"),
+    ("array(interval '3' day)", "array<interval day to second>"),
+]
+
+
+def test_what_comes_back_as_a_wider_type(spark: Any, tmp_path: Path) -> None:
+    """Fields of an interval, digits of a time and collations are not kept; every value is."""
+    df = spark.range(2).selectExpr(*[f"{value} as c{at}" for at, (value, _) in enumerate(WIDENED)])
+    save(df, tmp_path, "t")
+    back = load(spark, tmp_path, "t")
+    assert [field.dataType.simpleString() for field in back.schema] == [shown for _, shown in WIDENED]
+    assert values(back) == values(df)
+
+
 def test_types_that_spark_does_not_have(spark: Any, tmp_path: Path) -> None:
     noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
     table = pa.table(

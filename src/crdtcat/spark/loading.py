@@ -39,7 +39,16 @@ from crdtcat.store.local import LocalStore
 from crdtcat.store.s3 import S3Store
 from crdtcat.verbs.travel import At
 
-_CHECKSUMS: Final = "parquet.page.verify-checksum.enabled"
+_OURS: Final = {
+    "recursiveFileLookup": "true",
+    "parquet.page.verify-checksum.enabled": "true",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+"""How segments are read, whatever the session says of other files: its settings may leave out damaged and
+missing ones in silence, or take days before 1582 for those of another calendar."""
 _GLOBS: Final = frozenset("{}[]*?\\")  # Spark would expand them in a path
 
 
@@ -117,7 +126,7 @@ def _native_frames(spark: Any, root: str, plan: Plan, group: NativeGroup) -> Ite
             }.items()
         ]
     )
-    reader = spark.read.schema(stored).option("recursiveFileLookup", "true").option(_CHECKSUMS, "true")
+    reader = spark.read.schema(stored).options(**_OURS)
     values = _values(group)
     if group.clean:
         every = reader.parquet(*[f"{root}/{name}" for name in group.clean])

@@ -144,6 +144,8 @@ def _place(options: Mapping[str, str]) -> tuple[str, str]:
         raise InvalidArgument("give either the path <catalog>/<table>, or the options catalog and table")
     catalog, _, table = path.rstrip("/").rpartition("/") if path else (options.get("catalog", ""), "", "")
     table = table or options.get("table", "")
+    if re.match("file:/(?!/)", catalog):  # as Hadoop writes it, and Spark shows it
+        catalog = catalog.removeprefix("file:")
     if catalog and table and "://" not in catalog and not Path(catalog).is_absolute():
         raise InvalidArgument(
             f"{catalog!r} is a relative path, and processes of Spark have directories of their own: give the "

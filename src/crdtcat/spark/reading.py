@@ -95,7 +95,7 @@ def deal(sizes: Sequence[int], partition_bytes: int | None) -> list[tuple[int, .
     wanted = partition_bytes or min(
         PARTITION_BYTES, max(PARTITION_BYTES_LEAST, math.ceil(total / PARTITIONS_WANTED))
     )
-    count = max(1, math.ceil(total / wanted))
+    count = min(len(sizes), max(1, math.ceil(total / wanted)))  # what is read at a time is not cut
     shares: list[list[int]] = [[] for _ in range(count)]
     before = 0
     for number, size in enumerate(sizes):

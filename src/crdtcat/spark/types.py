@@ -35,7 +35,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from crdtcat.chunks import layout
 from crdtcat.chunks.storage_types import storage_type, to_storage
 from crdtcat.chunks.type_codes import list_kind
-from crdtcat.errors import SchemaMismatch, UnsupportedType
+from crdtcat.errors import InvalidArgument, SchemaMismatch, UnsupportedType
 
 _PLAIN: dict[pa.DataType, st.DataType] = {
     pa.null(): st.NullType(), pa.bool_(): st.BooleanType(),
@@ -112,7 +112,11 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
 
 
 def table_schema(schema: st.StructType) -> pa.Schema:
-    """The columns of a table that holds rows of a DataFrame. Raises `UnsupportedType`, naming the column."""
+    """The columns of a table that holds rows of a DataFrame.
+
+    Raises `UnsupportedType`, naming the column; `InvalidArgument` if there is none."""
+    if not schema.fields:
+        raise InvalidArgument("the DataFrame has no columns: a table needs at least one")
     for field in schema.fields:
         _check_kept(field.dataType, field.name)
     return pa.schema([pa.field(f.name, _nullable(f.type)) for f in arrow_schema(schema)])
