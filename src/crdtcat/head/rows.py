@@ -24,7 +24,7 @@ from crdtcat.format.kinds import COPY, GONE, OVERLAY
 from crdtcat.format.row_ops import Copy, Insertion, RowOps
 from crdtcat.format.sections import Array
 from crdtcat.head.compactions import Compactions
-from crdtcat.head.patches import BY_STAMPS, Overlaid, Patches, Strips, lay_over
+from crdtcat.head.patches import BY_STAMPS, Overlaid, Patches, Strips, lay_over, let_go
 from crdtcat.head.pieces import Pieces, find_pieces, split
 from crdtcat.head.places import Places
 from crdtcat.head.positions import Forest, in_row_order
@@ -213,7 +213,8 @@ class Rows:
             parts.append(lay_over(found[:3], (found.entry, found.at, age), pieces))
         patches = Patches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         patches = Patches(*(column[self._not_folded(patches)] for column in patches))
-        patches = Patches(*(column[~self._let_go[patches.source]] for column in patches))
+        there = ~let_go(self._log)[patches.source]
+        patches = Patches(*(column[there] for column in patches))
         order = np.lexsort((patches.at, patches.source, patches.age, patches.entry))
         return Patches(*(column[order] for column in patches))
 
@@ -227,20 +228,6 @@ class Rows:
                 mine = author == version
                 kept[mine] = ~np.isin(patches.age[mine], self._judged.folded[version])
         return kept
-
-    @cached_property
-    def _let_go(self) -> Array:
-        """Per chunk, whether an expiry let its bytes go.
-
-        Such an overlay lies over nothing that is shown: each of its rows had been deleted, or every copy of
-        it had that cell. A compaction that read before all this, and commits after it, brings back both: a
-        deleted row stays deleted, and of the others the copy below the horizon comes first.
-        """
-        log = self._log
-        let_go: Array = log.is_folded[log.chunk_version]
-        if let_go.any():
-            let_go[log.place_chunk] = False
-        return let_go
 
     def live_rows(self, entries: Array) -> Integers:
         """Per entry, how many rows of the table are read from it. O(pieces + holes)."""
