@@ -57,15 +57,13 @@ SLOW: dict[str, tuple[str, str]] = {
         "all orders of two verbs and one compactor, a sample of larger ones here",
         f"minutes; {ALL}",
     ),
+    "tests/simulation/test_all_orders.py::test_every_order_with_two_compactors_to_the_last": (
+        "all orders of two verbs and two compactors, those without a compactor here",
+        f"12 minutes of one core; {ALL}",
+    ),
 }
 """Tests that need `CRDTCAT_SLOW=full`: (what, why)."""
 BOUNDED = ("examples and seeds of suites that `tests/bounds.py` bounds, a share of them here", ALL)
-HOURS = {
-    "tests/simulation/test_all_orders.py::test_every_order_with_two_compactors_to_the_last": (
-        "all orders of two verbs and two compactors",
-        "hours; CRDTCAT_SLOW=orders",
-    )
-}
 
 
 def left_out(*, full: bool, models_run: int) -> list[tuple[str, str]]:
@@ -96,7 +94,6 @@ def left_out(*, full: bool, models_run: int) -> list[tuple[str, str]]:
     if not full:
         found += SLOW.values()
         found.append(BOUNDED)
-    found += HOURS.values()
     count = sum(len(mutants.mutants(module)) for module in mutants_runner.TESTS)
     tried = "a sample of 40 ran" if full else "none ran"
     why = f"{mutants_verdicts.DURATION}; `make mutants`, a few in `make proofs`"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from proofs import coq_runner, model_program, mutants_verdicts, tla_configurations, tools
-from proofs.left_out import HOURS, PROOFS, SLOW, left_out
+from proofs.left_out import PROOFS, SLOW, left_out
 from proofs.traces_runner import models
 from tests.proofs import test_traces
 
@@ -56,16 +56,16 @@ def test_everybody_says_the_same_of_how_long_mutants_take() -> None:
 
 def test_every_test_that_is_skipped_for_its_time_is_named() -> None:
     """Of the folders that the proofs are made of. One that is added, dropped or renamed is noticed."""
-    skipped: dict[bool, set[str]] = {False: set(), True: set()}
+    skipped: set[str] = set()
     for folder in ("proofs", "protocol", "simulation"):
         for path in sorted((ROOT / "tests" / folder).glob("test_*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if not isinstance(node, ast.FunctionDef):
                     continue
                 marks = " ".join(ast.unparse(mark) for mark in node.decorator_list)
-                if "skipif" in marks and re.search(r"FULL|CRDTCAT_SLOW|HOURS", marks):
-                    skipped["HOURS" in marks].add(f"{path.relative_to(ROOT).as_posix()}::{node.name}")
-    assert skipped == {False: SLOW.keys(), True: HOURS.keys()}
+                if "skipif" in marks and re.search(r"FULL|CRDTCAT_SLOW", marks):
+                    skipped.add(f"{path.relative_to(ROOT).as_posix()}::{node.name}")
+    assert skipped == SLOW.keys()
     assert set(SLOW.values()) <= set(left_out(full=False, models_run=0))
 
 
@@ -76,11 +76,10 @@ def test_what_ran_is_not_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setattr(tools, "TLA_JAR", tmp_path / "there")
     monkeypatch.setattr(mutants_verdicts, "stale", lambda _: {})
     monkeypatch.setattr(tools, "has_z3", lambda: True)
-    first, *traces, orders, mutants = left_out(full=True, models_run=len(tla_configurations.configurations()))
+    first, *traces, mutants = left_out(full=True, models_run=len(tla_configurations.configurations()))
     assert first[0].startswith("Coq")
     assert len(traces) == 3
     assert all("traces" in what and why == PROOFS for what, why in traces)
-    assert orders in HOURS.values()
     assert "a sample" in mutants[0]
     monkeypatch.setattr(shutil, "which", lambda _: None)
     assert ("no Java") in dict(left_out(full=True, models_run=0)).values()

@@ -6,8 +6,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from crdtcat.format.sections import Array
 from crdtcat.head.pieces import Pieces
 from crdtcat.intervals.runs import Integers, Runs, expand, touched
+from crdtcat.log.log import Log
 
 BY_STAMPS: Final = -1
 """Age of a patch from a spare: each of its cells has its own."""
@@ -70,3 +72,16 @@ def lay_over(rows: tuple[Integers, ...], cells: tuple[Integers, ...], pieces: Pi
     source, source_at, age = (column[owner] for column in cells)
     at = pieces.at[piece] + start - pieces.start[piece]
     return Patches(pieces.entry[piece], at, stop - start, source, source_at + start - runs.start[owner], age)
+
+
+def let_go(log: Log) -> Array:
+    """Per chunk, whether an expiry let its bytes go. O(chunks).
+
+    Such an overlay lies over nothing that is shown: each of its rows had been deleted, or every copy of it
+    had that cell. A compaction that read before all this, and commits after it, brings back both: a deleted
+    row stays deleted, and of the others the copy below the horizon comes first.
+    """
+    found: Array = log.is_folded[log.chunk_version]
+    if found.any():
+        found[log.place_chunk] = False
+    return found

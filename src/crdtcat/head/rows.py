@@ -24,7 +24,7 @@ from crdtcat.format.kinds import COPY, GONE, OVERLAY
 from crdtcat.format.row_ops import Copy, Insertion, RowOps
 from crdtcat.format.sections import Array
 from crdtcat.head.compactions import Compactions
-from crdtcat.head.patches import BY_STAMPS, Overlaid, Patches, Strips, lay_over
+from crdtcat.head.patches import BY_STAMPS, Overlaid, Patches, Strips, lay_over, let_go
 from crdtcat.head.pieces import Pieces, find_pieces, split
 from crdtcat.head.places import Places
 from crdtcat.head.positions import Forest, in_row_order
@@ -213,6 +213,8 @@ class Rows:
             parts.append(lay_over(found[:3], (found.entry, found.at, age), pieces))
         patches = Patches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         patches = Patches(*(column[self._not_folded(patches)] for column in patches))
+        there = ~let_go(self._log)[patches.source]
+        patches = Patches(*(column[there] for column in patches))
         order = np.lexsort((patches.at, patches.source, patches.age, patches.entry))
         return Patches(*(column[order] for column in patches))
 
