@@ -47,14 +47,16 @@ def joined(rows: int, theirs: list[list[int]], mine: list[list[int]], wins: int)
         with catalog.transaction() as transaction:
             transaction.table("t").head()  # so that both have it
             fork = transaction.fork()
-            for staging, changes in ((transaction, theirs), (fork, mine)):
+            for staging, changes in ((fork, mine), (transaction, theirs)):  # which comes later all the same
                 for start, count, value in changes:
                     staging.update_rows("t", start, start + count, [{"v": value}] * count)
             try:
                 transaction.join(fork, on_conflict="ours" if wins else "fail")
             except CommitConflict:
                 return []
-        return catalog.read("t")["v"].to_pylist()
+            inside = transaction.table("t").read()["v"].to_pylist()
+        assert inside == catalog.read("t")["v"].to_pylist()
+        return inside
 
 
 def repeated(branches: int, happened: list[list[int]]) -> Any:
