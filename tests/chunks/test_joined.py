@@ -110,3 +110,16 @@ def test_an_append_of_any_size_is_two_puts(tmp_path: Path) -> None:
     assert (made.put, made.get, made.list) == (2, 0, 0)
     assert table.read().equals(rows)
     assert table.verify("content").problems == ()
+
+
+def test_a_segment_is_stored_for_each_so_many_bytes(tmp_path: Path) -> None:
+    """What is held until it is stored is bounded; who raises the bound has one object again."""
+    rows = pa.table({"value": np.random.default_rng(0).random(1_000_000)})
+    for bound, segments in ((2**22, 2), (2**24, 1)):
+        catalog = Catalog(tmp_path / str(bound), upkeep=False, segment_bytes=bound)
+        table = catalog.create_table("t", rows.schema)
+        before = catalog.store.requests.snapshot()
+        table.append(rows)
+        made = catalog.store.requests.since(before)
+        assert (made.put, made.get, made.list) == (segments + 1, 0, 0)
+        assert table.read().equals(rows)

@@ -6,6 +6,7 @@ import os
 import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from crdtcat.format.ops import ColumnId, Definition, DefinitionId, Ops, decode_o
 from crdtcat.format.row_ids import KeyedTag
 from crdtcat.format.schema_code import StoredField, decode_schema, encode_schema
 from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.format.sections import blobs, nulls
 from crdtcat.format.settings import ColumnSetting, Settings, decode_settings
 from crdtcat.format.version import decode_version, encode_version, pack, unpack
 from crdtcat.head import Snapshot
@@ -178,3 +180,16 @@ def test_snapshot_tokens_round_trip(id: bytes, versions: int, clock: dict[int, i
     snapshot = Snapshot(id.hex(), versions, VectorClock(clock))
     assert Snapshot.parse(str(snapshot)) == snapshot
     assert str(snapshot) == str(Snapshot(id.hex(), versions, VectorClock(_shuffled(clock, seed))))
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 1000])
+def test_a_column_of_nulls_is_one_as_arrow_makes_it(count: int) -> None:
+    made, plain = nulls(count), pa.nulls(count, pa.large_binary())
+    made.validate(full=True)
+    assert made.equals(plain)
+    assert made.null_count == count
+    assert pa.concat_arrays([made, blobs([b"x"]), made]).to_pylist() == [
+        *[None] * count,
+        b"x",
+        *[None] * count,
+    ]
