@@ -232,7 +232,8 @@ def test_equal_questions_are_one_and_one_that_cannot_be_copied_is_about_all_rows
 
 
 def test_tables_in_merge_mode_are_refused() -> None:
-    catalog = Catalog(f"memory://strict-{secrets.token_hex(6)}", isolation="serializable")
+    url = f"memory://strict-{secrets.token_hex(6)}"
+    catalog = Catalog(url, isolation="serializable", max_commit_delay_seconds=0.1)
     merged = catalog.create_table("m", SCHEMA)
     with pytest.raises(InvalidArgument, match="merge mode"):
         merged.append([{"n": 1, "x": 1}])

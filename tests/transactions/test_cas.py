@@ -88,7 +88,7 @@ def test_a_pinned_table_is_listed_again_only_if_a_later_one_has_something_new_ab
 def test_a_table_that_was_switched_is_listed_again_whatever_its_newest_claim_is() -> None:
     """A straggler has no number, and may have any stamp."""
     url = f"memory://switched-{secrets.token_hex(6)}"
-    catalog, other = Catalog(url, upkeep=False), Catalog(url, upkeep=False)
+    catalog, other = (Catalog(url, upkeep=False, max_commit_delay_seconds=0.1) for _ in range(2))
     for name in ("a", "b"):
         catalog.create_table(name, SCHEMA).append([{"n": 1, "x": 0}])
         catalog.table(name).switch_mode("cas")

@@ -237,7 +237,7 @@ def sizes(values: Sequence[str | None], dtype: pd.CategoricalDtype = SIZES) -> p
 
 @pytest.mark.parametrize("options", [{}, {"inline_bytes": 0, "chunk_rows": 2}], ids=str)
 def test_ordered_categories_come_back_in_their_order(options: dict[str, Any]) -> None:
-    catalog = lake(**options)
+    catalog = lake(max_commit_delay_seconds=0.1, **options)
     frame = sizes(["high", None, "low", "high", "middle"])
     catalog.commit("t", frame)
     table = catalog.table("t")
