@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import newest
@@ -47,6 +50,7 @@ class LogChange:
         since: the claim that it followed at first: what came later is held against it at every try.
         taken: idempotency keys that it has met, and whose: what comes later under one of them counts for
             nothing, so nothing is in its way, nor is it in anybody's.
+        known: what its handle has read of the log, which has such keys, too.
     """
 
     folder: str
@@ -63,6 +67,7 @@ class LogChange:
     rests_on: VersionId | None = None
     since: Parent = NO_CLAIM
     taken: dict[str, VersionId] = field(default_factory=dict)
+    known: Log | None = None
 
     @property
     def key(self) -> str | None:
@@ -76,7 +81,25 @@ class LogChange:
     @property
     def counts_for_nothing(self) -> bool:
         """Whether it repeats what it has met, and nothing else. One that only read is held to that."""
-        return bool(self.writes) and all(mine.once in self.taken for mine in self.writes)
+        return bool(self.writes) and all(self.repeats(mine) for mine in self.writes)
+
+    def repeats(self, mine: WriteSet) -> bool:
+        """Whether one of its versions has the key of another one that is there."""
+        return mine.once is not None and self._first(mine.once) is not None
+
+    def is_void(self, theirs: WriteSet) -> bool:
+        """Whether one of theirs, which it meets, repeats another one that is there."""
+        if theirs.once is None:
+            return False
+        first = self._first(theirs.once) or theirs.id
+        return self.taken.setdefault(theirs.once, first) != theirs.id
+
+    def _first(self, once: str) -> VersionId | None:
+        """Whose an idempotency key is, as far as anybody here knows. O(versions) where it was not met."""
+        if once in self.taken or self.known is None:
+            return self.taken.get(once)
+        at = pc.index(self.known.key, pa.scalar(once.encode(), pa.large_binary())).as_py()
+        return None if at < 0 else self.known.id_at(at)  # the first of several: ids rise
 
     def under(self, slot: Slot) -> LogChange:
         """The same change by another writer."""
@@ -127,10 +150,10 @@ class LogChange:
 
 def conflicts_with(change: LogChange, writes: Iterable[WriteSet], theirs: WriteSet) -> tuple[Overlap, ...]:
     """What versions of a change and one of theirs both touched, as far as it is not to stand as it is."""
-    if theirs.once is not None and change.taken.setdefault(theirs.once, theirs.id) != theirs.id:
+    if change.is_void(theirs):
         return ()
     reader = change.key_reader
-    standing = ((part, mine) for part, mine in enumerate(writes) if mine.once not in change.taken)
+    standing = ((part, mine) for part, mine in enumerate(writes) if not change.repeats(mine))
     pairs = (
         (part, (mine, theirs) if reader is None else reader.exact(mine, theirs)) for part, mine in standing
     )

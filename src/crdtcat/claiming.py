@@ -85,6 +85,7 @@ def commit_claim(
             LogChange(
                 session.folder, body, beyond, slot, policy or Policy.of(session.options.on_conflict),
                 keys=session.settings.key, asked=asked, key_reader=key_reader(session), since=parent,
+                known=session.state.log,
             ),
             Committing(session, slot, seen),
         )  # fmt: skip

@@ -62,6 +62,24 @@ def test_a_second_one_of_theirs_is_in_nobodys_way() -> None:
     assert values(here)[0] == (0, 1)
 
 
+@pytest.mark.parametrize("verb", PLAIN)
+def test_nor_is_one_of_which_the_first_was_read_before(verb: str) -> None:
+    here, there = two()
+    PLAIN[verb](there)
+    here.head()
+    meanwhile(here, lambda: PLAIN[verb](there))
+    here.update("n >= 0", {"x": 1})
+    assert {x for _, x in values(here)} == {1}
+
+
+def test_what_repeats_one_that_was_read_before_meets_nothing() -> None:
+    here, there = two()
+    PLAIN["update"](here)
+    meanwhile(here, lambda: there.update("n = 0", {"x": 9}))
+    PLAIN["update"](here)
+    assert values(here)[0] == values(there)[0] == (0, 9)
+
+
 def test_the_first_one_of_theirs_is_in_the_way() -> None:
     here, there = two()
     meanwhile(here, lambda: PLAIN["update"](there))
@@ -94,6 +112,18 @@ def test_in_a_transaction_only_what_is_repeated_meets_nothing() -> None:
         tx.commit()
     assert [item.columns for item in caught.value.conflicts] == [("x",)]
     assert [item.theirs for item in caught.value.conflicts] == [theirs.history()[-1].id]
+
+
+def test_a_transaction_knows_what_its_tables_had_before_it() -> None:
+    catalog, url = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0, 1))
+    theirs = Catalog(url, upkeep=False).table("t")
+    PLAIN["update"](theirs)
+    with catalog.transaction() as tx:
+        tx.update("t", "n = 0", {"x": 1})
+        PLAIN["update"](theirs)
+    assert values(table) == [(0, 1), (1, 0)]
 
 
 def lost(put: str) -> Plan:
