@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog
@@ -85,6 +85,16 @@ steps = st.lists(st.tuples(st.sampled_from((*VERBS, *UPKEEP, *UPKEEP)), st.boole
 
 @settings(max_examples=bounded(300, 5), deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps)
+@example(
+    [
+        ("column", True),
+        *[("append", False)] * 4,
+        ("column", False),
+        ("expire", False),
+        *[("append", False)] * 2,
+        ("column", False),
+    ]
+)
 def test_nothing_is_different(drawn: list[tuple[str, bool]]) -> None:
     _compare(drawn, "merge")
 
@@ -109,6 +119,8 @@ def _compare(drawn: list[tuple[str, bool]], mode: Mode, clock: VirtualClock | No
             clock.now_ms += 2000 * STRICT_GRACE  # all that was known is stale, and what is covered may go
         if verb in UPKEEP:
             _keep_up((another(tended, **options) if fresh else tended).table("t"), verb)
+            if not fresh:
+                left.table("t").head()  # upkeep reads: both know the same columns now
         else:
             for catalog in (tended, left):
                 _do((another(catalog, **options) if fresh else catalog).table("t"), verb, number)
