@@ -51,7 +51,6 @@ from benchmarks.suites import (
 )
 from benchmarks.tasks import REWRITTEN, Bench
 from crdtcat.log import encode_bundle
-from tests.bounds import FULL
 
 TINY = Job("tiny", ("raw", "crdtcat"))
 RUNS = {
@@ -206,17 +205,7 @@ def test_storage_counts_bytes_of_versions_that_read_back() -> None:
         assert all(float(str(ratio)) >= 0.9 for ratio in column(one, "ratio to one"))
 
 
-@pytest.mark.parametrize(
-    "suite",
-    [
-        "heads",
-        "merge",
-        "reads",
-        pytest.param("spark", marks=pytest.mark.skipif(not FULL, reason="starts Spark; CRDTCAT_SLOW=full")),
-        "trees",
-        "writes",
-    ],
-)
+@pytest.mark.parametrize("suite", ["heads", "merge", "reads", "spark", "trees", "writes"])
 def test_suites_of_crdtcat_alone(suite: str) -> None:
     results = RUNS[suite](TINY)
     assert all(table.rows for table in results.tables)
