@@ -139,7 +139,7 @@ def test_every_option_is_listed_with_its_default() -> None:
     listed = {row[0].strip("`"): row[1].strip("`") for row in table_rows("docs/operations.md", "| option")}
     assert set(listed) == set(Options.model_fields)
     defaults = {name: field.default for name, field in Options.model_fields.items()}
-    shown = {"1 GiB": 2**30, "True": True, "False": False, "None": None, '"snapshot"': "snapshot"}
+    shown = {"128 GiB": 2**37, "True": True, "False": False, "None": None, '"snapshot"': "snapshot"}
     assert {
         name: shown[value] if value in shown else float(value.replace(",", ""))
         for name, value in listed.items()

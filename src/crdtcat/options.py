@@ -15,7 +15,7 @@ GRACE_SECONDS: Final = 600.0  # longer than any listing takes
 COLLECT_GRACE_SECONDS: Final = 86_400.0  # twice the longest commit: see limits.TRANSACTION_SECONDS_MAX
 MAX_COMMIT_DELAY_SECONDS: Final = 10.0  # a slower commit costs one LIST more
 MAX_CLOCK_SKEW_SECONDS: Final = 300.0  # S3 itself refuses requests at 15 minutes
-SEGMENT_BYTES: Final = 2**30  # of Arrow content: one PUT each
+SEGMENT_BYTES: Final = 2**37  # of Arrow content: below what S3 takes in 10,000 parts of 16 MiB
 RETRIES: Final = 1000  # each lost race is another's commit: with jitter a hundred writers need a few dozen
 BASE_DELAY_SECONDS: Final = 0.01
 MAX_DELAY_SECONDS: Final = 2.0
@@ -40,8 +40,9 @@ class Options(BaseModel):
         chunk_rows_target: about how many rows chunks cut by content have.
         chunk_rows_max: the most rows of a chunk cut by content. Writers of one table share chunks if they use
             the same three sizes.
-        segment_bytes: Arrow content per segment file. Its encoded bytes are held in memory until it is full;
-            a stream fills smaller ones.
+        segment_bytes: the most Arrow content of a segment file; a commit with more rows has several. On a
+            store that is neither a local folder nor S3 none has more than 1 GiB, encoded. A stream fills
+            smaller ones.
         max_commit_delay_seconds: nothing younger is expired; a commit that took more than half of it looks
             whether it was. The same for everybody who uses a catalog.
         max_clock_skew_seconds: commits are refused when this machine's clock is further from the store's.

@@ -113,7 +113,7 @@ def test_an_append_of_any_size_is_two_puts(tmp_path: Path) -> None:
 
 
 def test_a_segment_is_stored_for_each_so_many_bytes(tmp_path: Path) -> None:
-    """What is held until it is stored is bounded; who raises the bound has one object again."""
+    """Who wants smaller files says so."""
     rows = pa.table({"value": np.random.default_rng(0).random(1_000_000)})
     for bound, segments in ((2**22, 2), (2**24, 1)):
         catalog = Catalog(tmp_path / str(bound), upkeep=False, segment_bytes=bound)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from crdtcat.errors import CrdtcatError
+from crdtcat.scattered import Scattered
 from crdtcat.store import ObjectInfo
 from crdtcat.store.memory import MemoryStore
 from crdtcat.store.values import Answers, Data, Names, Page
@@ -129,12 +130,21 @@ class Uncounted(MemoryStore):
             self._files.pop(self._root + name, None)
 
 
+class Boasting(MemoryStore):
+    """Says that it has what it was told of, and keeps nothing."""
+
+    def write_ahead(self, name: str, data: Scattered) -> int:
+        del name
+        return len(data)
+
+
 FOUND: dict[type[MemoryStore], str] = {
     Torn: "a_reader_never_sees_half_an_object",
     Lossy: "what_is_acknowledged_is_listed",
     Lagging: "what_is_acknowledged_is_listed",
     Descending: "a_listing_is_flat_and_ascending",
     OnePage: "pages_follow_each_other",
+    Boasting: "what_the_store_has_need_not_be_kept",
     Racing: "exclusive_creation_has_one_winner",
     Replacing: "exclusive_creation_keeps_the_first",
     OffByOne: "a_range_is_a_slice",

@@ -135,8 +135,7 @@ def linked(stretches: Sequence[Stretch]) -> Linked:
     schema = stretches[0].schema
     if any(not stretch.schema.equals(schema) for stretch in stretches):
         raise InvalidArgument("stretches of one segment have one schema")
-    bodies = [stretch.groups for stretch in stretches]
-    moved = [*accumulate((len(body) for body in bodies[:-1]), initial=0)]
+    moved = [*accumulate((stretch.groups_bytes for stretch in stretches[:-1]), initial=0)]
     if len(stretches) == 1:
         footer = stretches[0].footer
     else:
@@ -149,8 +148,15 @@ def linked(stretches: Sequence[Stretch]) -> Linked:
     rows = [count for stretch in stretches for count in stretch.rows]
     block = encode_block(schema.names, [value_type(t) for t in schema.types], rows, places)
     tail = b"".join((block, footer, len(footer).to_bytes(4, "little"), MAGIC))
-    data = Scattered([MAGIC, *bodies, tail])
+    data = laid_out(stretches, tail)
     return Linked(data, footer_digest(len(data), tail), len(tail), places)
+
+
+def laid_out(stretches: Sequence[Stretch], tail: bytes = b"") -> Scattered:
+    """The bytes of a segment: what its stretches have, and what follows. Those gone are the first ones."""
+    gone = sum(stretch.gone for stretch in stretches)
+    begin, gone = (b"", len(MAGIC) + gone) if gone else (MAGIC, 0)
+    return Scattered([begin, *(stretch.groups for stretch in stretches), tail], gone)
 
 
 def joined(stretches: Sequence[Stretch]) -> Segment:

@@ -7,7 +7,7 @@ A stretch is a Parquet file of its own, so the usual writer makes it; what joins
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,6 +39,7 @@ class Stretch:
         chunk_bytes: of Arrow content, of each chunk.
         places: where each column of each chunk lies in `data`.
         bounds: what Parquet's writer found out about texts and binaries, for each chunk.
+        gone: bytes of the row groups that `data` has no more: a store has them.
     """
 
     data: memoryview
@@ -48,6 +49,7 @@ class Stretch:
     chunk_bytes: tuple[int, ...]
     places: tuple[tuple[ColumnPlace, ...], ...]
     bounds: tuple[Mapping[str, tuple[bytes, bytes]], ...]
+    gone: int = 0
 
     @property
     def footer(self) -> bytes:
@@ -56,8 +58,18 @@ class Stretch:
 
     @property
     def groups(self) -> memoryview:
-        """The bytes of the row groups."""
+        """The bytes of the row groups; none that are gone."""
         return self.data[len(MAGIC) : len(self.data) - self._footer_bytes - TAIL_BYTES]
+
+    @property
+    def groups_bytes(self) -> int:
+        """How many bytes the row groups have, gone or not."""
+        return self.gone + len(self.groups)
+
+    def let_go(self) -> Stretch:
+        """The same without the bytes of the row groups."""
+        tail = bytes(self.data[len(self.data) - self._footer_bytes - TAIL_BYTES :])
+        return replace(self, data=memoryview(MAGIC + tail), gone=self.groups_bytes)
 
     @property
     def _footer_bytes(self) -> int:

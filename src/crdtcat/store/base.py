@@ -125,15 +125,21 @@ class Store(Attempts, ABC):
                 ) from error
         self.requests.add(bytes_out=len(data))
 
-    def write_ahead(self, name: str, data: Scattered) -> None:
+    def write_ahead(self, name: str, data: Scattered) -> int:
         """Say that an object with these first bytes is about to be put, so that writing them can begin.
 
         Call it again with more, then `put` the whole, or `forget` it. Nothing is there under the name before
-        it was put, no failure shows before that, and a store may ignore this: no request is counted.
+        it was put. A store may ignore this, or make some of the put's requests now.
+
+        Returns how many of the first bytes the store has and will not ask for again: in later calls, by the
+        same process, they may be `gone`. Then, and only then, a failure shows: `StoreUnavailable`, and the
+        object has to be made again from its beginning.
         """
+        del name, data
+        return 0
 
     def forget(self, name: str) -> None:
-        """The object that was begun with `write_ahead` will not be put."""
+        """The object that was begun with `write_ahead` will not be put. One DELETE where parts of it were."""
 
     def put_if_absent(self, name: str, data: Data) -> bool:
         """Store an object unless one of that name exists; of any number of callers, one wins.

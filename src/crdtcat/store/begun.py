@@ -1,7 +1,7 @@
 """Local files that are written before all of their content is known.
 
 Whoever encodes a large object says what its first bytes will be, piece by piece; they go to a hidden file,
-and the put only adds the rest. Every failure here means that the put writes all of it.
+and the put only adds the rest. A failure here means that the put writes all of it, while all of it is there.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
+from crdtcat.errors import StoreUnavailable
 from crdtcat.scattered import Scattered
 from crdtcat.store.local_files import write_all
+from crdtcat.store.values import Content
 
 FILES_MAX: Final = 64
 
@@ -41,10 +43,19 @@ class Begun:
             os.unlink(self.hidden)  # noqa: PTH108
 
 
+def lost(name: str) -> StoreUnavailable:
+    """For an object whose first bytes nobody has any more."""
+    return StoreUnavailable(
+        f"{name}: what had been written of it is lost, and too large to be kept here as well; nothing of it "
+        "is visible; do it again"
+    )
+
+
 class BegunFiles:
     """The files one process has begun, by the name they will have. Thread-safe; one thread for each name.
 
-    Only so many: who begins an object and neither puts nor forgets it must not keep files open for ever.
+    Only so many, no more are begun: who begins an object and neither puts nor forgets it must not keep ever
+    more files open.
     """
 
     def __init__(self) -> None:
@@ -52,33 +63,38 @@ class BegunFiles:
         self._files: dict[str, Begun] = {}
         self._failed: set[str] = set()
 
-    def write(self, name: str, data: Scattered, hidden: str, create: Callable[[str], int]) -> None:
-        """Write what of `data` is not in the file yet; `create` opens it the first time, at `hidden`."""
+    def write(self, name: str, data: Scattered, hidden: str, create: Callable[[str], int]) -> int:
+        """Write what of `data` is not in the file yet; `create` opens it the first time, at `hidden`.
+
+        Returns how many bytes the file has: all, or none.
+        """
         if name in self._failed or self._process != os.getpid():
-            return
-        begun: Begun | None = None
+            return 0
+        begun = self._pop(name)
+        if begun is None and (data.gone or len(self._files) >= FILES_MAX):
+            return 0
         try:
-            begun = self._pop(name) or Begun(hidden, create(hidden))
+            begun = begun or Begun(hidden, create(hidden))
             write_all(begun.descriptor, data, start=begun.written)
             begun.written = len(data)
         except OSError:
             self._failed.add(name)
             if begun is not None:
                 begun.drop()
-            return
+            return 0
         with self._lock:
             self._files[name] = begun
-            surplus = [self._files.pop(old) for old in [*self._files][:-FILES_MAX]]
-        for old in surplus:
-            old.drop()
+        return begun.written
 
-    def take(self, name: str, size: int) -> Begun | None:
-        """The file begun for an object of `size` bytes, which is the caller's from now on."""
+    def take(self, name: str, data: Content) -> Begun | None:
+        """The file begun for an object, which is the caller's from now on. Raises `StoreUnavailable`."""
         self._failed.discard(name)
         begun = self._pop(name)
-        if begun is not None and begun.written > size:
+        if begun is not None and begun.written > len(data):
             begun.drop()
-            return None
+            begun = None
+        if begun is None and isinstance(data, Scattered) and data.gone:
+            raise lost(name)
         return begun
 
     def forget(self, name: str) -> None:

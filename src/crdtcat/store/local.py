@@ -30,7 +30,7 @@ from crdtcat.object_bytes import ObjectBytes
 from crdtcat.scattered import Scattered
 from crdtcat.store import naming
 from crdtcat.store.base import Store
-from crdtcat.store.begun import Begun, BegunFiles
+from crdtcat.store.begun import Begun, BegunFiles, lost
 from crdtcat.store.local_files import HIDDEN, folder_needed, force, hidden_in, names_in, read_range, write_all
 from crdtcat.store.retry import Fault, RetryPolicy, classify
 from crdtcat.store.skew import SkewEstimate
@@ -87,10 +87,13 @@ class LocalStore(Store):
 
     # Writing.
 
-    def write_ahead(self, name: str, data: Scattered) -> None:
-        """Writes the bytes to the hidden file that the put will rename."""
+    def write_ahead(self, name: str, data: Scattered) -> int:
+        """Writes the bytes to the hidden file that the put will rename. All of them, or none. No request."""
         folder = os.path.dirname(self._path(name))  # noqa: PTH120
-        self._begun.write(name, data, hidden_in(folder), lambda hidden: self._create(hidden, folder))
+        has = self._begun.write(name, data, hidden_in(folder), lambda hidden: self._create(hidden, folder))
+        if has < data.gone:
+            raise lost(name)
+        return has
 
     def forget(self, name: str) -> None:
         """Removes the hidden file."""
@@ -104,7 +107,7 @@ class LocalStore(Store):
 
     def _put_file(self, name: str, data: Content) -> None:
         goal = self._path(name)
-        begun = self._begun.take(name, len(data))
+        begun = self._begun.take(name, data)
         with self._written_beside(goal, data, begun) as (hidden, folder):
             os.rename(hidden, goal)  # noqa: PTH104 (a Path for each put would cost more than the call)
             force(folder)

@@ -20,19 +20,22 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from fsspec.asyn import sync
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import CapabilityMissing, InvalidArgument, Missing
+from crdtcat.scattered import Scattered
 from crdtcat.store import naming, s3_faults, s3_short
 from crdtcat.store.base import GET_CONCURRENCY, MULTIPART_BYTES, Store
 from crdtcat.store.exclusion import creates_exclusively
 from crdtcat.store.requests import Kind
 from crdtcat.store.retry import Fault, RetryPolicy
 from crdtcat.store.s3_connection import client_of, connect, import_s3fs
-from crdtcat.store.s3_multipart import PART_BYTES, upload
+from crdtcat.store.s3_multipart import PART_BYTES, Upload
+from crdtcat.store.s3_uploads import Uploads
 from crdtcat.store.skew import SkewEstimate
 from crdtcat.store.values import Answers, Content, Data, Names, NameTaken, ObjectInfo, Page, Range
 
@@ -51,7 +54,7 @@ class S3Store(Store):
     Raises `InvalidArgument` for a URL of another shape, `CapabilityMissing` without s3fs.
     """
 
-    _live = (*Store._live, "_connections", "_skew")
+    _live = (*Store._live, "_connections", "_skew", "_uploads")
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class S3Store(Store):
         multipart_bytes: int = MULTIPART_BYTES,
         part_bytes: int = PART_BYTES,
     ) -> None:
+        self._part_bytes = part_bytes
         super().__init__(url, storage_options, retry=retry, multipart_bytes=multipart_bytes)
         match = _URL.fullmatch(url)
         if match is None:
@@ -69,7 +73,6 @@ class S3Store(Store):
         self._bucket = match[1]
         path = (match[2] or "").strip("/")
         self._root = f"{path}/" if path else ""
-        self._part_bytes = part_bytes
         self._exclusive: bool | None = None
         if self._bucket.endswith("--x-s3"):
             raise CapabilityMissing(
@@ -86,6 +89,7 @@ class S3Store(Store):
         super()._start()
         self._connections: dict[int, Any] = {}
         self._skew = SkewEstimate()
+        self._uploads = Uploads(self._upload, self._wait, self._part_bytes)
 
     @property
     def can_create_exclusively(self) -> bool:
@@ -171,19 +175,28 @@ class S3Store(Store):
 
     def _put(self, name: str, data: Data) -> None:
         async def put() -> None:
-            await self._request("put_object", Key=self._root + name, Body=_bytes(data))
+            await self._request("put_object", Key=self._root + name, Body=bytes(data))
 
         self._wait(put)
+
+    def write_ahead(self, name: str, data: Scattered) -> int:
+        """Sends whole parts of what will be uploaded in parts: requests of the put, made early."""
+        return self._uploads.send_ahead(name, data) if len(data) > self.multipart_bytes else 0
+
+    def forget(self, name: str) -> None:
+        """Aborts its upload, if one was begun: one DELETE."""
+        self._uploads.forget(name)
 
     def _put_large(self, name: str, data: Content) -> None:
-        async def put() -> None:
-            await upload(self._request, self.attempt, self._root + name, data, self._part_bytes)
+        self._uploads.put(name, data if isinstance(data, Scattered) else Scattered([data]))
 
-        self._wait(put)
+    def _upload(self, name: str, part_bytes: int) -> Upload:
+        read = partial(self._fetch, name)
+        return Upload(self._request, self.attempt, read, self._root + name, part_bytes)
 
     def _put_if_absent(self, name: str, data: Data) -> None:
         async def put() -> None:
-            await self._request("put_object", Key=self._root + name, Body=_bytes(data), IfNoneMatch="*")
+            await self._request("put_object", Key=self._root + name, Body=bytes(data), IfNoneMatch="*")
 
         try:
             self._wait(put)
@@ -282,7 +295,3 @@ async def _all_of(stream: Any) -> bytes:
     async with stream as body:
         data: bytes = await body.read()
     return data
-
-
-def _bytes(data: Data) -> bytes:
-    return data if isinstance(data, bytes) else bytes(data)

@@ -10,8 +10,8 @@
 Each test gets an empty store. A store that passes carries everything the library does above it. What a
 store may lack is said by class attributes, each with its reason, never by leaving a test out.
 
-What processes and threads do to a store is in the second class, `StoreConcurrency`; `StoreConformance`
-holds both.
+What processes and threads do to a store is in `StoreConcurrency`, large objects are in `StorePieces`;
+`StoreConformance` holds all three.
 """
 
 # ruff: noqa: D102 (a test's name says what it shows)
@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from crdtcat.errors import InvalidArgument, InvalidName, StoreError
-from crdtcat.scattered import Scattered
 from crdtcat.store import Missing, ObjectInfo, RequestCounts, Store
 from crdtcat.testing.store_concurrency import StoreConcurrency
+from crdtcat.testing.store_pieces import StorePieces
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
@@ -46,11 +46,8 @@ ODD_NAMES = ("back\\slash", "new\nline", "caf\u00e9", "nul\0", "what?", "s3://bu
 LONG_NAMES = ("n" * 201, "a/" * 500 + "a")
 
 
-class StoreConformance(StoreConcurrency):
+class StoreConformance(StorePieces, StoreConcurrency):
     """Everything a store promises."""
-
-    large_bytes: int = 12 * 2**20
-    """Larger than the store's `multipart_bytes`, where it has such a thing."""
 
     # Put and get.
 
@@ -92,27 +89,6 @@ class StoreConformance(StoreConcurrency):
     def test_a_backward_range_is_refused(self, store: Store, start: int, stop: int) -> None:
         with pytest.raises(InvalidArgument):
             store.get("r", start, stop)
-
-    def test_a_large_object_round_trips(self, store: Store) -> None:
-        data = (b"%015d\n" * (self.large_bytes // 16)) % tuple(range(self.large_bytes // 16))
-        store.put("large/a", memoryview(data))
-        assert store.get("large/a") == data
-        assert store.get("large/a", self.large_bytes - 20) == data[-20:]
-        assert [info.size for info in store.list("large/")] == [len(data)]
-
-    def test_an_object_in_pieces_round_trips(self, store: Store) -> None:
-        """As `commit` puts large segments: in several buffers, of which some were announced."""
-        whole = bytes(range(256)) * (self.large_bytes // 256)
-        pieces = [whole[:1], whole[1 : 5 * 2**20], b"", whole[5 * 2**20 :]]
-        store.write_ahead("pieces/large", Scattered(pieces[:2]))
-        assert [*store.list("pieces/")] == []
-        store.put("pieces/large", Scattered(pieces))
-        assert store.get("pieces/large") == whole
-        store.write_ahead("pieces/none", Scattered([b"x"]))
-        store.forget("pieces/none")
-        store.put("pieces/small", Scattered([b"a", b"b"]))
-        names = ["pieces/large", "pieces/small"]
-        assert [info.name for info in store.list("pieces/")] == names
 
     def test_missing_is_said_by_name(self, store: Store) -> None:
         store.put("folder/there", b"x")

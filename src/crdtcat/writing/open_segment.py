@@ -1,7 +1,8 @@
 """A segment that is still being made: stretches come, and the store hears of their bytes at once.
 
-What has been encoded is written while the rest is: a local store has nearly all of a segment on disk when its
-last stretch is done. Nothing is visible, or even named in the store, before the segment is put.
+What has been encoded is written while the rest is: a store has nearly all of a segment when its last stretch
+is done. What it says it has for good is let go of, once much is held, so a segment may be larger than memory.
+Nothing is visible, or even named in the store, before the segment is put.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import secrets
 from typing import Protocol
 
-from crdtcat.chunks.segment import linked, segment_name
+from crdtcat.chunks.segment import laid_out, linked, segment_name
 from crdtcat.chunks.stretch import MAGIC, Stretch
 from crdtcat.protocol import Put
 from crdtcat.scattered import Scattered
@@ -19,8 +20,8 @@ from crdtcat.writing.reuse import Place, StoredSegment
 class Ahead(Protocol):
     """Whoever can make use of an object's first bytes: a store."""
 
-    def write_ahead(self, name: str, data: Scattered) -> None:
-        """An object that begins with these bytes is about to be put."""
+    def write_ahead(self, name: str, data: Scattered) -> int:
+        """An object that begins with these bytes is about to be put. How many need not be kept for it."""
 
     def forget(self, name: str) -> None:
         """It is not."""
@@ -37,13 +38,36 @@ class OpenSegment:
         self._ahead = ahead
         self._stretches: list[Stretch] = []
         self._unique = secrets.token_bytes(8)
+        self._kept_from = 0
         self.content_bytes = 0
         """Arrow content so far."""
+        self.held_bytes = 0
+        """Encoded bytes that are in memory."""
+        self.row_groups = 0
 
     def add(self, stretch: Stretch) -> None:
         """The next row groups."""
         self._stretches.append(stretch)
         self.content_bytes += sum(stretch.chunk_bytes)
+        self.held_bytes += stretch.groups_bytes
+        self.row_groups += len(stretch.rows)
+
+    def let_go(self, stored: int) -> None:
+        """Let go of stretches that end within the first `stored` bytes."""
+        end = len(MAGIC) + sum(stretch.gone for stretch in self._stretches[: self._kept_from])
+        for at in range(self._kept_from, len(self._stretches)):
+            stretch = self._stretches[at]
+            end += stretch.groups_bytes
+            if end > stored:
+                return
+            self._stretches[at] = stretch.let_go()
+            self._kept_from = at + 1
+            self.held_bytes -= stretch.groups_bytes
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all of it is in memory."""
+        return not self._kept_from
 
     @property
     def is_empty(self) -> bool:
@@ -62,7 +86,7 @@ class OpenSegment:
     @property
     def begun(self) -> Scattered:
         """The bytes that are certain: all but the footer."""
-        return Scattered([MAGIC, *(stretch.groups for stretch in self._stretches)])
+        return laid_out(self._stretches)
 
     def forget(self) -> None:
         """It will not be stored."""

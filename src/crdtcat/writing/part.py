@@ -105,8 +105,8 @@ class Staging:
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Part:
         """Store rows. One PUT per `segment_bytes` of Arrow content, none for rows few enough to be inlined.
 
-        Memory: about a segment, and a stretch per core. Raises `SchemaMismatch`, `LimitExceeded`,
-        `StoreUnavailable`; nothing is visible then.
+        Memory: what is on its way to the store, 512 MiB at most, and a stretch per core. Raises
+        `SchemaMismatch`, `LimitExceeded`, `StoreUnavailable`; nothing is visible then.
         """
         stager = self.stager().add_all(batches)
         stager.finish()

@@ -35,9 +35,10 @@ from crdtcat.options import Options
 from crdtcat.pools import ThreadPool
 from crdtcat.protocol import Put
 from crdtcat.writing.fit import Fit, conform
-from crdtcat.writing.open_segment import Ahead, OpenSegment
+from crdtcat.writing.open_segment import Ahead
 from crdtcat.writing.prepared import Piece, Prepared, prepare
 from crdtcat.writing.reuse import Lookup, Place, nowhere
+from crdtcat.writing.segments import Segments
 from crdtcat.writing.slabs import chunk_sizes, parts_of, slabs
 from crdtcat.writing.staged import Staged
 
@@ -60,7 +61,7 @@ class Stager:
         options: sizes.
         time_column: column whose least and greatest values are recorded.
         put: stores a full segment at once, so that memory stays bounded; called by another thread. The last
-            one is left to the caller, in `puts`: it is published together with the version.
+            one is left to the caller, in `puts`, where all of it is in memory.
         ahead: the store, which is told of the bytes of a segment while it is made.
         reuse: where chunks lie that are stored already.
         key: the table's key columns: each stretch's rows are sorted by them, and of several rows of one key
@@ -85,16 +86,16 @@ class Stager:
     ) -> None:
         self.fit = fit
         self.staged = Staged()
-        self.puts: list[Put] = []
         self.rows = 0
         """Rows taken in so far."""
         self._partitioning, self._options, self._time_column = partitioning, options, time_column
         self._sizes = chunk_sizes(options)
-        self._put, self._ahead, self._reuse, self._key, self._kind = put, ahead, reuse, key, kind
+        self._reuse, self._key, self._kind = reuse, key, kind
         if reuse is not nowhere:
             self.staged.begin()
-        self._segment_bytes = options.segment_bytes if segment_bytes is None else segment_bytes
-        self._stretch_bytes = min(self._segment_bytes, KEYED_STRETCH_BYTES if key else STRETCH_BYTES)
+        full = options.segment_bytes if segment_bytes is None else segment_bytes
+        self._stretch_bytes = min(full, KEYED_STRETCH_BYTES if key else STRETCH_BYTES)
+        self._segments = Segments(ahead, put, segment_bytes=full, stretch_bytes=self._stretch_bytes)
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._seen: set[bytes] = set()
@@ -103,8 +104,11 @@ class Stager:
         self._threads: ThreadPool | None = None
         self._spare = 0
         self._running: deque[Future[_Encoded]] = deque()
-        self._open = OpenSegment(ahead)
-        self._storing: Future[None] | None = None
+
+    @property
+    def puts(self) -> list[Put]:
+        """What the caller must store before the version, once `finish` was called."""
+        return self._segments.puts
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take in rows. Raises `SchemaMismatch`, `UnsupportedType`, `LimitExceeded`."""
@@ -135,8 +139,7 @@ class Stager:
         self._pending, self._pending_bytes = [], 0
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
-        self._open.forget()
-        self._open = OpenSegment(self._ahead)
+        self._segments.forget()
 
     def finish(self) -> dict[str, Any]:
         """The version file's keys for everything taken in, schema included. Waits for all threads."""
@@ -149,13 +152,10 @@ class Stager:
                 self._wait(0)
             elif not self._inlined(chunks := [prepare(piece) for piece in last]):
                 self._take(self._encoded(chunks))
-            if self._storing is not None:
-                self._storing.result()
-            last_segment, self._open = self._open, OpenSegment(self._ahead)
-            self._store(last_segment, put=self.puts.append)
+            self._segments.finish(self._threads)
         finally:
             self.abort()
-        self.staged.place(self._places)
+        self.staged.place({**self._places, **self._segments.places})
         self.staged.check_in_time()
         kinds = [self._kind] * len(self.staged.rows) if self._kind != ROWS else None
         return {
@@ -222,23 +222,12 @@ class Stager:
             self._take(self._running.popleft().result())
 
     def _take(self, encoded: _Encoded) -> None:
-        """Let chunks be part of the commit; what fills a segment is stored, one segment at a time."""
+        """Let chunks be part of the commit."""
         chunks, stretch = encoded
         for chunk in chunks:
             self.staged.add(chunk)
-        if stretch is None:
-            return
-        self._open.add(stretch)
-        if self._threads is None:
-            return
-        if self._open.content_bytes + self._stretch_bytes // 2 >= self._segment_bytes:
-            if self._storing is not None:
-                self._storing.result()
-            full, self._open = self._open, OpenSegment(self._ahead)
-            self._storing = self._threads.submit(self._store, full, put=self._put)
-        elif self._storing is None or self._storing.done():  # else what comes next takes it along
-            begun = self._open.name, self._open.begun
-            self._storing = self._threads.submit(self._ahead.write_ahead, *begun)
+        if stretch is not None:
+            self._segments.add(stretch, self._threads)
 
     def _encoded(self, chunks: list[Prepared]) -> _Encoded:
         """Encode the chunks that lie nowhere yet. Gives all of them back, without their rows."""
@@ -250,14 +239,6 @@ class Stager:
         )
         bounds = {id(chunk): found for chunk, found in zip(fresh, stretch.bounds, strict=True)}
         return [chunk.settled(bounds.get(id(chunk), {})) for chunk in chunks], stretch
-
-    def _store(self, segment: OpenSegment, *, put: Callable[[Put], object]) -> None:
-        """Put a segment, and note where its chunks are."""
-        if segment.is_empty:
-            return
-        whole, places = segment.closed()
-        put(whole)
-        self._places.update(places)
 
     def _claim(self, hash: bytes) -> bool:
         """Whether a chunk has to be stored, and by the caller."""
