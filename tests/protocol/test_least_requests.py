@@ -106,6 +106,17 @@ def test_the_claimer_makes_the_least_of_those_that_pass_one_in_three() -> None:
     assert all(above(row) > 4 for row in rows if row[2] == 5), "past two in 5 is dearer above"
 
 
+@pytest.mark.parametrize(
+    "row", [(1, 4, 5, 6, 7), (1, 3, 6, 7, 8), (1, 3, 5, 8, 9), (1, 3, 5, 7, 9)], ids=lambda row: str(row[1:])
+)
+def test_what_the_page_shows_can_be_had_and_no_other_is_as_good(row: Costs) -> None:
+    assert row in {found[: len(row)] for found in Schemes().warm()}
+
+
+def test_claims_that_tell_of_those_before_them_would_make_it_four() -> None:
+    assert (1, *[4] * MOST) in Schemes(carrying=True).warm()
+
+
 def test_who_looks_first_makes_k_and_two_and_no_scheme_less_for_every_k() -> None:
     assert [made(k, looking=True) for k in range(MOST + 1)] == [k + 2 for k in range(MOST + 1)]
     assert min(map(above, Schemes().all())) == 2
