@@ -6,7 +6,7 @@ storing. Judgement reads where a version's file leaves something open: what was 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -27,6 +27,30 @@ from crdtcat.protocol import claim_name
 from crdtcat.protocol.claimer import NO_CLAIM, Parent, Verdict
 from crdtcat.reading import Asked
 from crdtcat.writing.writer import Slot
+
+
+class KnownKeys:
+    """Whose the idempotency keys of a log are, as far as a handle has read it.
+
+    Args:
+        log: what it has read.
+        read: reads the rest, for a handle that has made commits without reading; `None`: there is none.
+    """
+
+    def __init__(self, log: Log, read: Callable[[], Log] | None = None) -> None:
+        self._log, self._read = log, read
+
+    def first(self, once: str) -> VersionId | None:
+        """The first version under a key. O(versions)."""
+        at = pc.index(self._log.key, pa.scalar(once.encode(), pa.large_binary())).as_py()
+        return None if at < 0 else self._log.id_at(at)  # the first of several: ids rise
+
+    def complete(self) -> bool:
+        """Read what was not; whether that was anything. A refresh, once."""
+        if self._read is None:
+            return False
+        self._log, self._read = self._read(), None
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +74,7 @@ class LogChange:
         since: the claim that it followed at first: what came later is held against it at every try.
         taken: idempotency keys that it has met, and whose: what comes later under one of them counts for
             nothing, so nothing is in its way, nor is it in anybody's.
-        known: what its handle has read of the log, which has such keys, too.
+        known: such keys in what its handle has read of the log.
     """
 
     folder: str
@@ -67,7 +91,7 @@ class LogChange:
     rests_on: VersionId | None = None
     since: Parent = NO_CLAIM
     taken: dict[str, VersionId] = field(default_factory=dict)
-    known: Log | None = None
+    known: KnownKeys | None = None
 
     @property
     def key(self) -> str | None:
@@ -94,12 +118,20 @@ class LogChange:
         first = self._first(theirs.once) or theirs.id
         return self.taken.setdefault(theirs.once, first) != theirs.id
 
+    def knows_more(self, theirs: WriteSet) -> bool:
+        """Whether idempotency keys of mine or theirs may be in what was not read yet; then it is read."""
+        keyed = theirs.once is not None or any(mine.once is not None for mine in self.writes)
+        if not keyed or self.known is None or not self.known.complete():
+            return False
+        if theirs.once is not None and self.taken.get(theirs.once) == theirs.id:
+            del self.taken[theirs.once]  # so it seemed
+        return True
+
     def _first(self, once: str) -> VersionId | None:
         """Whose an idempotency key is, as far as anybody here knows. O(versions) where it was not met."""
         if once in self.taken or self.known is None:
             return self.taken.get(once)
-        at = pc.index(self.known.key, pa.scalar(once.encode(), pa.large_binary())).as_py()
-        return None if at < 0 else self.known.id_at(at)  # the first of several: ids rise
+        return self.known.first(once)
 
     def under(self, slot: Slot) -> LogChange:
         """The same change by another writer."""
@@ -149,7 +181,11 @@ class LogChange:
 
 
 def conflicts_with(change: LogChange, writes: Iterable[WriteSet], theirs: WriteSet) -> tuple[Overlap, ...]:
-    """What versions of a change and one of theirs both touched, as far as it is not to stand as it is."""
+    """What versions of a change and one of theirs both touched, as far as it is not to stand as it is.
+
+    Before it says so of commits under idempotency keys, it reads what may show that one of them counts for
+    nothing: a refresh, once, of a handle that has made commits without reading what was there.
+    """
     if change.is_void(theirs):
         return ()
     reader = change.key_reader
@@ -158,7 +194,8 @@ def conflicts_with(change: LogChange, writes: Iterable[WriteSet], theirs: WriteS
         (part, (mine, theirs) if reader is None else reader.exact(mine, theirs)) for part, mine in standing
     )
     met = (replace(item, part=part) for part, pair in pairs for item in overlaps(*pair))
-    return tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
+    found = tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
+    return conflicts_with(change, writes, theirs) if found and change.knows_more(theirs) else found
 
 
 def judged_by(change: LogChange, writes: Iterable[WriteSet], log: Log, index: int) -> Verdict:

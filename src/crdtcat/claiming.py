@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crdtcat.changes import LogChange
+from crdtcat.changes import KnownKeys, LogChange
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import begin, beyond_claims, holds, newest
 from crdtcat.conflicts import Overlap
@@ -85,7 +85,7 @@ def commit_claim(
             LogChange(
                 session.folder, body, beyond, slot, policy or Policy.of(session.options.on_conflict),
                 keys=session.settings.key, asked=asked, key_reader=key_reader(session), since=parent,
-                known=session.state.log,
+                known=KnownKeys(session.state.log, lambda: session.refresh().state.log),
             ),
             Committing(session, slot, seen),
         )  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final
 
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import WriteSet, write_set
@@ -29,6 +29,9 @@ from crdtcat.writing.knowledge import Knowledge
 from crdtcat.writing.restamp import StagedVersion, restamped, staged_log
 from crdtcat.writing.version_keys import seen_clock, version_body, version_of
 from crdtcat.writing.writer import Writer
+
+LAST: Final = 2**64 - 2**32
+"""A stamp that no clock reaches, for versions that come after all that anybody commits."""
 
 
 class StagedSession(Session):
@@ -100,14 +103,14 @@ class StagedSession(Session):
 
     @property
     def asked(self) -> Asked:
-        """What was read, each of what was pinned with what was staged by then."""
+        """What was read, each of what was pinned with what was staged by then, stamped to come last: as it
+        will be committed, after whatever it is held against."""
         groups: dict[tuple[VersionId, ...], tuple[tuple[StagedVersion, ...], dict[Any, Read]]] = {}
         for read, staged in self.reads:
             known = groups.setdefault(tuple(item.id for item in staged), (staged, {}))
             known[1][read.key] = read
-        return Asked(
-            self, ((self.log_with(staged), list(reads.values())) for staged, reads in groups.values())
-        )
+        last = ((restamped(staged, self._writer.id, LAST), reads) for staged, reads in groups.values())
+        return Asked(self, ((self.log_with(staged), list(reads.values())) for staged, reads in last))
 
     def log_with(self, staged: Sequence[StagedVersion]) -> Log:
         """The pinned snapshot's log with some versions."""

@@ -126,6 +126,56 @@ def test_a_transaction_knows_what_its_tables_had_before_it() -> None:
     assert values(table) == [(0, 1), (1, 0)]
 
 
+def blind() -> tuple[Table, Table]:
+    """One that has read nothing and knows the newest claim, and one that has done "upsert" of `KEYED`."""
+    catalog, url = lake()
+    theirs = catalog.create_table("t", keyed.SCHEMA, mode="cas", key=["place", "n"])
+    KEYED["upsert"](theirs)
+    theirs.checkpoint()
+    mine = Catalog(url, upkeep=False).table("t")
+    mine.upsert(keyed.some(9, x=1))
+    assert not len(mine._session.state.log), "by the hint alone"
+    return mine, theirs
+
+
+def test_a_blind_one_of_which_the_first_was_never_read_is_in_nobodys_way() -> None:
+    mine, theirs = blind()
+    KEYED["upsert"](theirs)
+    assert mine.upsert(keyed.some(1, x=8)).number == 4
+    assert keyed.cells(theirs)[1][0] == 8
+
+
+def test_nor_is_anything_in_its_own() -> None:
+    mine, theirs = blind()
+    theirs.upsert(keyed.some(1, x=7))
+    assert KEYED["upsert"](mine).number == 4
+    assert keyed.cells(theirs)[1][0] == 7
+
+
+def test_a_blind_one_that_is_the_first_is_in_the_way() -> None:
+    mine, theirs = blind()
+    theirs.upsert(keyed.some(1, x=7), key="another")
+    with pytest.raises(CommitConflict):
+        mine.upsert(keyed.some(1, x=8), key="mine")
+    assert keyed.cells(mine)[1][0] == 7
+
+
+def test_a_fork_that_repeats_what_is_there_meets_nothing() -> None:
+    catalog, _ = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0, 1))
+    PLAIN["update"](table)
+    tx = catalog.transaction(["t"])
+    tx.update("t", "n = 1", {"x": 6}, key="staged")
+    forks = [tx.fork() for _ in range(3)]
+    forks[0].update("t", "n = 0", {"x": 5}, key="k")
+    forks[1].update("t", "n >= 0", {"x": 7})
+    forks[2].update("t", "n = 1", {"x": 6}, key="staged")
+    tx.join(*forks)
+    tx.commit()
+    assert values(table) == [(0, 7), (1, 7)]
+
+
 def lost(put: str) -> Plan:
     """Creations go as `put` says, and nobody can look afterwards."""
     tried: list[str] = []

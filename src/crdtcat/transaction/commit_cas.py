@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from crdtcat.changes import KnownKeys
 from crdtcat.claiming import Committing
 from crdtcat.cold_claims import newest
 from crdtcat.conflicts import Overlap
@@ -86,7 +87,7 @@ def _claims(
             session.folder, {}, {}, slot, policy,
             keys=session.settings.key, staged=tuple(session.staged), folders=folders,
             asked=session.asked if serializable else None, key_reader=key_reader(session.base),
-            known=session.base.state.log,
+            known=KnownKeys(session.base.state.log),
         )  # fmt: skip
         parent, chain = newest(session.pinned), session.base.chain
         known_at = chain.known_at if chain.parent == parent else -np.inf

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from crdtcat.cached import cached_property
-from crdtcat.changes import conflicts_with
+from crdtcat.changes import KnownKeys, conflicts_with
 from crdtcat.conflicts import Overlap, WriteSet
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict
@@ -107,6 +107,7 @@ class _Meeting:
             session.folder, {}, {}, Slot(Writer("", session.clock, 0)), policy,
             keys=session.settings.key, key_reader=key_reader(session),
             staged=tuple(fork.staged[fork.inherited :]),
+            known=KnownKeys(session.pinned, lambda: self._seen.log),
         )  # fmt: skip
 
     @cached_property

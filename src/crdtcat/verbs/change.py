@@ -97,12 +97,14 @@ def update_rows(
             f"rows of {session.table!r} are known by their keys, not by numbers: upsert them"
         )
     head = session.head()
-    if not _is_number(start) or not _is_number(stop) or not 0 <= start <= stop <= head.row_count:
+    numbers = _is_number(start) and _is_number(stop) and 0 <= start <= stop
+    if numbers:  # also that they are not there is something that was read
+        session.looked(head, Read(numbers=(start, stop)))
+    if not numbers or stop > head.row_count:
         raise InvalidArgument(
             f"rows {start} to {stop}: table {session.table!r} has rows 0 to {head.row_count}; "
             "pass 0 <= start <= stop <= row_count"
         )
-    session.looked(head, Read(numbers=(start, stop)))
     changed = Incoming.of(data).reader(known_with(head, session.known)).read_all()
     if changed.num_rows != stop - start:
         raise InvalidArgument(f"{changed.num_rows:,} rows of new values for {stop - start:,} rows")
