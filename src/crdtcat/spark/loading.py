@@ -88,7 +88,7 @@ def load(
     pinned = pin(handle, opened, at)
     names = None if columns is None else tuple(columns)
     selection = Selection(pinned, names, filter)
-    schema = selection.schema()
+    selection.schema()  # what Spark has no type for is refused before anything is planned
     plan, units = selection.planned()
     merged = plan.merge is not None and bool(plan.merge.groups)
     root = None if merged else _root(handle.store, native)
@@ -100,7 +100,7 @@ def load(
     frames = [frame for group in groups for frame in _native_frames(spark, root or "", plan, group)]
     if left is None or left or not frames:
         within = None if left is None else tuple(left)
-        frames.append(_python_frame(spark, Selection(pinned, names, filter, within), schema))
+        frames.append(_python_frame(spark, Selection(pinned, names, filter, within).tightened()))
     return reduce(lambda one, other: one.union(other), frames)
 
 
@@ -169,7 +169,7 @@ def _shown(plan: Plan, group: NativeGroup, frame: Any) -> Any:
     return kept.select(*[F.col(names[column.name]).alias(column.name) for column in plan.columns])
 
 
-def _python_frame(spark: Any, selection: Selection, schema: st.StructType) -> Any:
+def _python_frame(spark: Any, selection: Selection) -> Any:
     """What our own reader reads in tasks: one task for each share."""
     shares = selection.shares(None) or [()]
 
@@ -178,4 +178,4 @@ def _python_frame(spark: Any, selection: Selection, schema: st.StructType) -> An
             for number in batch.column(0).to_pylist():
                 yield from selection.batches(shares[number])
 
-    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(read, schema)
+    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(read, selection.schema())

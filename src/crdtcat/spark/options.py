@@ -36,6 +36,7 @@ _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "columns": _READ,
     "filter": _READ,
     "verify": _READ,
+    "not_null": ("batch",),
     "partition_bytes": _READ,
     "commit": ("write",),
     "partition_by": ("write",),
@@ -65,6 +66,7 @@ class SourceOptions:
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     verify: bool = True
+    not_null: bool = False
     partition_bytes: int | None = None
     commit: str = "job"
     partition_by: tuple[str, ...] = ()
@@ -100,6 +102,7 @@ def parse_options(given: Mapping[str, str], use: Use) -> SourceOptions:
         columns=_list(options["columns"], "columns") if "columns" in options else None,
         filter=options.get("filter"),
         verify=_flag(options, "verify", default=True),
+        not_null=_flag(options, "not_null", default=False),
         partition_bytes=_count(options, "partition_bytes"),
         commit=_choice(options, "commit", ("job", "task")),
         partition_by=_list(options.get("partition_by", ""), "partition_by"),
@@ -134,6 +137,8 @@ def _check_names(options: Mapping[str, str], use: Use) -> None:
     labelled = options.get("changes", "").lower() == "true"
     if use == "batch" and "start" in options and not labelled:
         raise InvalidArgument("option 'start' is for reading changes: add changes=true, or use at")
+    if "not_null" in options and labelled:
+        raise InvalidArgument("option 'not_null' is for reading a snapshot, not changes: leave it out")
     if "deletes" in options and labelled:
         raise InvalidArgument("option 'deletes' is for a stream without changes: leave it out")
 

@@ -18,6 +18,7 @@ from crdtcat.scan.merge_execute import MergedExecution
 from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.units import Unit
+from crdtcat.spark.nulls import declared, require_none, without_nulls
 from crdtcat.spark.pinned import Pinned, Readable
 from crdtcat.spark.types import arrow_schema, spark_schema, to_spark
 from crdtcat.spark.worker import task_begins
@@ -39,6 +40,7 @@ class Selection:
         filter: a row filter in any form the local reader takes.
         within: the chunks to look at, by their place in the head's log; all live ones if `None`.
         units: what to read, instead of the plan's own units.
+        not_null: the columns that are declared not null, whatever the table allows.
     """
 
     pinned: Pinned
@@ -46,6 +48,11 @@ class Selection:
     filter: Any = None
     within: tuple[int, ...] | None = None
     units: tuple[Unit, ...] | None = None
+    not_null: frozenset[str] = frozenset()
+
+    def tightened(self) -> Selection:
+        """The same, with the columns that hold no null declared so. No request."""
+        return replace(self, not_null=without_nulls(self.planned()[0]))
 
     def planned(self) -> tuple[Plan, tuple[Readable, ...]]:
         """The plan and its units. No request; made once per process."""
@@ -54,7 +61,7 @@ class Selection:
 
     def schema(self) -> StructType:
         """Spark's schema of the rows. Raises `UnsupportedType`, `InvalidArgument`, `InvalidFilter`."""
-        return spark_schema(self.planned()[0].schema)
+        return spark_schema(declared(self.planned()[0].schema, self.not_null))
 
     def shares(self, partition_bytes: int | None) -> list[tuple[int, ...]]:
         """Units by number, dealt out to partitions of about equal size. No request."""
@@ -77,7 +84,7 @@ class Selection:
     def batches(self, numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of some units, as Spark expects them."""
         task_begins()
-        tables = (table for found in self.tables(numbers) for table in found)
+        tables = (require_none(table, self.not_null) for found in self.tables(numbers) for table in found)
         return gathered(tables, arrow_schema(self.schema()))
 
 

@@ -59,7 +59,7 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
             except CrdtcatError as error:
                 self._start = error
         self._pinned = pin(catalog, table, options.at)  # last: it holds what the start does
-        schema = Selection(self._pinned, options.columns, options.filter).schema()
+        schema = self._selection(options, self._pinned).schema()
         return change_schema(schema) if options.changes else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 (it is ours)
@@ -70,8 +70,12 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
             raise self._start
         if options.changes:
             return ChangeReader(options, self._start, pinned)
+        return SnapshotReader(self._selection(options, pinned), options.partition_bytes)
+
+    @staticmethod
+    def _selection(options: SourceOptions, pinned: Pinned) -> Selection:
         selection = Selection(pinned, options.columns, options.filter)
-        return SnapshotReader(selection, options.partition_bytes)
+        return selection.tightened() if options.not_null else selection
 
     def _own(self) -> Pinned:
         if self._pinned is None:
