@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.crew import shared_crews
 from benchmarks.engines import ENTRANTS
 from benchmarks.job import Job
 from benchmarks.places import one_server
@@ -74,7 +75,7 @@ def run(names: Sequence[str], job: Job, folder: Path | None) -> list[str]:
     took. A suite that fails leaves its old page, and does not keep the others from running."""
     taken: dict[str, float] = {}
     failed = []
-    with one_server():
+    with one_server(), shared_crews():
         for name in names:
             suite = importlib.import_module(f"benchmarks.suites.{name.replace('-', '_')}")
             busy, began = cores_busy(), time.monotonic()

@@ -1,6 +1,8 @@
 """The harness's side: worker processes of one engine, asked in JSON lines, ended when they overstay.
 
 Workers are ended by their own process id, and all of them when the crew's block ends, however it ends.
+Suites that run in one block of `shared_crews` share them: starting a process, importing an engine and making
+it warm takes up to a second of processor time, which is no part of what is measured.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,10 @@ from benchmarks.peers import ROOT, interpreter
 START_SECONDS_MAX = 120
 OVERTIME_SECONDS = 60
 """How long a worker may take over its time, for a commit under way, before it is ended."""
+KEPT_MAX = 16
+"""How many workers of an engine wait for the next suite; more than that are hired when they are needed."""
+KEPT_MEMORY = 6 << 30
+"""None waits where less memory than this is available."""
 DIED = "the worker died"
 
 
@@ -162,6 +168,12 @@ class Crew:
                 self.workers.remove(worker)
         return answers
 
+    def rest(self) -> None:
+        """Between two suites: handles closed, and no more workers than may wait."""
+        while len(self.workers) > KEPT_MAX:
+            self.workers.pop().end()
+        self.together("rest", [{}] * len(self.workers), seconds=10)
+
     def end(self) -> None:
         for worker in self.workers:
             worker.end()
@@ -204,12 +216,66 @@ def _take(worker: Worker, answer: Answer) -> bool:
     return answer.done is not None or bool(answer.problem)
 
 
+class _Crews:
+    """Crews that wait for the next suite, by engine."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[Crew, ExitStack]] = {}
+
+    def take(self, entrant: Entrant) -> tuple[Crew, ExitStack]:
+        return self._waiting.pop(entrant.name, None) or _new_crew(entrant)
+
+    def put_back(self, crew: Crew, stack: ExitStack) -> None:
+        if crew.entrant.name in self._waiting or _memory_available() < KEPT_MEMORY:
+            stack.close()
+            return
+        self._waiting[crew.entrant.name] = crew, stack
+        crew.rest()
+
+    def end(self) -> None:
+        for _, stack in self._waiting.values():
+            stack.close()
+
+
+def _new_crew(entrant: Entrant) -> tuple[Crew, ExitStack]:
+    stack = ExitStack()
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="crdtcat-crew-"))
+    made = Crew(entrant, Path(folder))
+    stack.callback(made.end)
+    return made, stack
+
+
+def _memory_available() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+
+
+_shared: list[_Crews] = []
+
+
 @contextmanager
-def crew(entrant: Entrant, overtime: float = OVERTIME_SECONDS) -> Iterator[Crew]:
-    """A crew for as long as the block lasts; its workers may take `overtime` seconds over their time."""
-    with tempfile.TemporaryDirectory(prefix="crdtcat-crew-") as folder:
-        made = Crew(entrant, Path(folder), overtime)
-        try:
-            yield made
-        finally:
-            made.end()
+def shared_crews() -> Iterator[None]:
+    """Suites in this block take over each other's workers."""
+    _shared.append(_Crews())
+    try:
+        yield
+    finally:
+        _shared.pop().end()
+
+
+@contextmanager
+def crew(entrant: Entrant, overtime: float = OVERTIME_SECONDS, *, new: bool = False) -> Iterator[Crew]:
+    """A crew for as long as the block lasts; its workers may take `overtime` seconds over their time. With
+    `new`, none of them has done anything before, and none is kept."""
+    crews = _shared[-1] if _shared and not new else None
+    made, stack = crews.take(entrant) if crews else _new_crew(entrant)
+    made.overtime = overtime
+    try:
+        yield made
+    except BaseException:
+        stack.close()
+        raise
+    if crews:
+        crews.put_back(made, stack)
+    else:
+        stack.close()

@@ -34,11 +34,12 @@ class Job:
         """Seconds that a commit under way is waited for after a point's time; then its process is ended."""
         return self.pick(60.0, 5.0, 60.0)
 
-    def entrants(self, *without: str) -> Iterator[Entrant]:
-        """Engines that can take part, `without` some."""
+    def entrants(self, *, in_database: bool = False) -> Iterator[Entrant]:
+        """Engines that can take part; with `in_database`, those whose catalog lives in one, too: where many
+        write at once, that is how they are meant to be used."""
         for name in self.engines:
             entrant = ENTRANTS[name]
-            if name in without:
+            if entrant.in_database and not in_database:
                 continue
             if reason := absent(entrant):
                 progress(f"{name} does not take part: {reason}")

@@ -1,21 +1,26 @@
-"""A loopback TCP proxy that adds a fixed delay each way, and counts: a network between a client and a
-local server.
+"""A TCP proxy on loopback that delivers every byte later, in both directions, and counts what passes.
 
-Bytes are delivered `delay` after they arrive, in order, without holding up those behind them, so bandwidth
-is not touched, only latency. It listens on loopback, talks to loopback, and ends with its context.
+What arrives is put off to its moment and delivered in order, without holding up what comes behind it, so
+bandwidth is not touched, only latency. Everything waits equally long, so one queue is enough for all
+connections, and one thread with one `epoll`: whoever is measured shares the processor with it. It listens on
+loopback, talks to loopback, and ends with its context.
 """
 
 from __future__ import annotations
 
-import asyncio
+import select
+import socket
 import threading
-from collections import Counter
+import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from urllib.parse import urlparse
 
-from benchmarks.http_count import RequestCount
+from benchmarks.request_count import Questions, RequestCount
+
+PIECE_BYTES = 1 << 18
+Address = tuple[str, int]
 
 
 @dataclass
@@ -23,107 +28,199 @@ class Proxy:
     """A running proxy.
 
     Attributes:
-        endpoint: where it listens.
-        requests: HTTP requests that went to the server, by kind.
+        address: where it listens.
+        requests: what was asked of the server, by kind: HTTP requests, or `QUERY` for every time that
+            the client spoke and waited.
         traffic: bytes that went `up` to the server and `down` from it.
     """
 
-    endpoint: str
+    address: Address
     requests: Counter[str] = field(default_factory=Counter)
     traffic: Counter[str] = field(default_factory=Counter)
 
-    def since(self, before: tuple[Counter[str], Counter[str]]) -> tuple[Counter[str], Counter[str]]:
-        return self.requests - before[0], self.traffic - before[1]
-
-    def now(self) -> tuple[Counter[str], Counter[str]]:
-        return self.requests.copy(), self.traffic.copy()
+    @property
+    def endpoint(self) -> str:
+        return f"http://{self.address[0]}:{self.address[1]}"
 
 
 @contextmanager
-def delayed(endpoint: str, delay_seconds: float = 0.020) -> Iterator[Proxy]:
-    """A proxy of `endpoint`, `delay_seconds` further away in each direction."""
-    target = urlparse(endpoint)
-    assert target.hostname in {"127.0.0.1", "localhost"}, "benchmarks talk to loopback only"
-    loop = asyncio.new_event_loop()
-    ready = threading.Event()
-    proxy = Proxy("")
-
-    async def serve() -> None:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            far_reader, far_writer = await asyncio.open_connection(target.hostname, target.port)
-            count = RequestCount(proxy.requests)
-
-            def up(data: bytes) -> None:
-                count.take(data)
-                proxy.traffic["up"] += len(data)
-
-            def down(data: bytes) -> None:
-                proxy.traffic["down"] += len(data)
-
-            with suppress(asyncio.CancelledError):
-                await asyncio.gather(
-                    _carry(reader, far_writer, delay_seconds, up),
-                    _carry(far_reader, writer, delay_seconds, down),
-                )
-            for side in (writer, far_writer):
-                side.close()
-                with suppress(OSError, asyncio.CancelledError):
-                    await side.wait_closed()
-
-        server = await asyncio.start_server(handle, "127.0.0.1", 0)
-        proxy.endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        ready.set()
-        async with server:
-            await server.serve_forever()
-
-    def run() -> None:
-        asyncio.set_event_loop(loop)
-        with suppress(asyncio.CancelledError):
-            loop.run_until_complete(serve())
-        loop.run_until_complete(asyncio.sleep(0.1))
-        loop.close()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    ready.wait(10)
-    try:
-        yield proxy
-    finally:
-        asyncio.run_coroutine_threadsafe(_cancel_all(), loop)
-        thread.join(5)
+def delayed(target: Address, delay_seconds: float = 0.020, *, http: bool = True) -> Iterator[Proxy]:
+    """A proxy of the server at `target`, `delay_seconds` further away in each direction."""
+    assert target[0] in {"127.0.0.1", "localhost"}, "benchmarks talk to loopback only"
+    with socket.create_server(("127.0.0.1", 0), backlog=256) as listener:
+        proxy = Proxy(listener.getsockname()[:2])
+        loop = _Loop(listener, target, delay_seconds, proxy, http=http)
+        thread = threading.Thread(target=loop.run, daemon=True)
+        thread.start()
+        try:
+            yield proxy
+        finally:
+            loop.end()
+            thread.join(5)
 
 
-async def _cancel_all() -> None:
-    """End every connection, and wait until each has ended."""
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+class _Side:
+    """One end of a connection.
+
+    Attributes:
+        take: sees what this end says.
+        far: the end that is told what this one says.
+        unsent: what was due and did not fit.
+        is_read: whether it may still say something.
+        is_ended: whether everything it will ever be told has arrived here.
+        is_watched: whether `epoll` knows it.
+    """
+
+    def __init__(self, sock: socket.socket, take: Callable[[bytes], None]) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock, self.number = sock, sock.fileno()
+        self.take = take
+        self.far: _Side = self
+        self.unsent = bytearray()
+        self.is_read, self.is_ended, self.is_watched = True, False, False
+
+    @property
+    def events(self) -> int:
+        return (select.EPOLLIN if self.is_read else 0) | (select.EPOLLOUT if self.unsent else 0)
 
 
-async def _carry(
-    source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay: float, look: Callable[[bytes], None]
-) -> None:
-    queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
-    loop = asyncio.get_running_loop()
+class _Loop:
+    """The thread's work: read what is there, deliver what is due."""
 
-    async def deliver() -> None:
-        while True:
-            due, data = await queue.get()
-            if (left := due - loop.time()) > 0:
-                await asyncio.sleep(left)
-            if not data:
-                break
-            sink.write(data)
-            await sink.drain()
-        with suppress(OSError):
-            sink.close()
+    def __init__(
+        self, listener: socket.socket, target: Address, delay: float, proxy: Proxy, *, http: bool
+    ) -> None:
+        self._listener, self._target, self._delay, self._proxy = listener, target, delay, proxy
+        self._http = http
+        self._sides: dict[int, _Side] = {}
+        self._queue: deque[tuple[float, _Side, bytes]] = deque()
+        self._poll = select.epoll()
+        self._waker, self._woken = socket.socketpair()
+        listener.setblocking(False)
+        self._poll.register(listener, select.EPOLLIN)
+        self._poll.register(self._woken, select.EPOLLIN)
 
-    delivery = asyncio.create_task(deliver())
-    with suppress(OSError):
-        while data := await source.read(1 << 16):
-            look(data)
-            queue.put_nowait((loop.time() + delay, data))
-    queue.put_nowait((loop.time() + delay, b""))
-    with suppress(OSError):
-        await delivery
+    def end(self) -> None:
+        """From another thread: no further byte is carried."""
+        self._waker.close()
+
+    def run(self) -> None:
+        try:
+            while self._turn():
+                pass
+        finally:
+            for sock in (self._woken, *(side.sock for side in self._sides.values())):
+                sock.close()
+            self._poll.close()
+
+    def _turn(self) -> bool:
+        """Wait for something to read, to send or to deliver, and do it; whether to go on."""
+        left = max(0.0, self._queue[0][0] - time.monotonic()) if self._queue else None
+        for number, event in self._poll.poll(left):
+            if side := self._sides.get(number):
+                if event & select.EPOLLOUT:
+                    self._send(side)
+                if event & ~select.EPOLLOUT and side.is_read:
+                    self._read(side)
+            elif number == self._listener.fileno():
+                self._accept()
+            elif number == self._woken.fileno():
+                return False
+        now = time.monotonic()
+        while self._queue and self._queue[0][0] <= now:
+            _, side, data = self._queue.popleft()
+            self._deliver(side, data)
+        return True
+
+    def _accept(self) -> None:
+        try:
+            near, _ = self._listener.accept()
+        except OSError:  # it left before it was let in
+            return
+        try:
+            far = socket.create_connection(self._target)
+        except OSError:  # the server is gone, and so is this
+            near.close()
+            return
+        count = RequestCount if self._http else Questions
+        one, other = self._counted(near, far, count(self._proxy.requests))
+        one.far, other.far = other, one
+        for side in (one, other):
+            self._sides[side.number] = side
+            self._watch(side)
+
+    def _counted(
+        self, near: socket.socket, far: socket.socket, count: RequestCount | Questions
+    ) -> tuple[_Side, _Side]:
+        traffic = self._proxy.traffic
+
+        def up(data: bytes) -> None:
+            count.take(data)
+            traffic["up"] += len(data)
+
+        def down(data: bytes) -> None:
+            count.answered()
+            traffic["down"] += len(data)
+
+        return _Side(near, up), _Side(far, down)
+
+    def _read(self, side: _Side) -> None:
+        try:
+            data = side.sock.recv(PIECE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            side.take(data)
+        else:
+            side.is_read = False
+            self._watch(side)
+        self._queue.append((time.monotonic() + self._delay, side.far, data))
+
+    def _deliver(self, side: _Side, data: bytes) -> None:
+        """What is due now; nothing is the end."""
+        side.is_ended = not data
+        if side.unsent or not data:
+            side.unsent += data
+            self._send(side)
+            return
+        try:
+            sent = side.sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:  # it left: there is nobody to tell
+            sent = len(data)
+        if sent < len(data):
+            side.unsent += data[sent:]
+            self._watch(side)
+
+    def _send(self, side: _Side) -> None:
+        """What did not fit before; and the end, after it."""
+        try:
+            if side.unsent:
+                del side.unsent[: side.sock.send(side.unsent)]
+        except BlockingIOError:
+            return
+        except OSError:
+            side.unsent.clear()
+        if side.is_ended and not side.unsent:
+            with suppress(OSError):
+                side.sock.shutdown(socket.SHUT_WR)
+        self._watch(side)
+
+    def _watch(self, side: _Side) -> None:
+        """Wait for what is still to come; close both ends when nothing is, on either."""
+        if side.events and side.is_watched:
+            self._poll.modify(side.number, side.events)
+        elif side.events:
+            self._poll.register(side.number, side.events)
+        elif side.is_watched:
+            self._poll.unregister(side.number)
+        side.is_watched = bool(side.events)
+        pair = (side, side.far)
+        if all(one.is_ended and not one.unsent for one in pair):
+            for one in pair:
+                del self._sides[one.number]
+                one.sock.close()

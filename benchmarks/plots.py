@@ -18,6 +18,7 @@ COLOURS = {
     "Lance": "#e07b00",
     "Icechunk": "#8e44ad",
     "DuckLake": "#c0a000",
+    "DuckLake on PostgreSQL": "#7a5c00",
 }
 OTHERS = ("#d62728", "#8c564b", "#e377c2", "#7f7f00", "#2ca02c")
 

@@ -34,6 +34,7 @@ class Bench:
         self._kind = kind
         self._engine: Engine | None = None
         self._batches: list[pa.Table] = []
+        self._made = (0, 0, 0)
         self._first = self._each = 0
         self._warm = False
 
@@ -42,10 +43,10 @@ class Bench:
         assert self._engine is not None
         return self._engine
 
-    def _new(self, place: dict[str, str], variant: str) -> Engine:
+    def _new(self, place: dict[str, Any], variant: str) -> Engine:
         return self._kind(Place(**place), variant)
 
-    def _take(self, place: dict[str, str], variant: str) -> None:
+    def _take(self, place: dict[str, Any], variant: str) -> None:
         """From now on this process works with that table."""
         if self._engine is not None:
             self._engine.close()
@@ -66,20 +67,30 @@ class Bench:
     # One table.
 
     def create(
-        self, *, place: dict[str, str], variant: str, rows: int, rows_max: int, wide: bool = False
+        self, *, place: dict[str, Any], variant: str, rows: int, rows_max: int, wide: bool = False
     ) -> dict[str, Any]:
         self._take(place, variant)
         self.engine.create(made.wide(rows, 0) if wide else made.batch(0, rows), rows_max)
         return {"note": self.engine.fixed}
 
     def ready(
-        self, *, place: dict[str, str], variant: str, first: int, commits: int, rows: int
+        self, *, place: dict[str, Any], variant: str, first: int, commits: int, rows: int
     ) -> dict[str, Any]:
         """Open the table and make the rows of commits `first` to `first + commits - 1`."""
-        self._warm_up()
+        self._warm_up(place.get("database"))
         self._take(place, variant)
-        self._first, self._batches = first, [made.batch(first + at, rows) for at in range(commits)]
+        if self._made != (first, commits, rows):  # else it has them from the point before
+            self._made, self._first = (first, commits, rows), first
+            self._batches = [made.batch(first + at, rows) for at in range(commits)]
         self._open()
+        return {}
+
+    def rest(self) -> dict[str, Any]:
+        """Let go of everything until the next suite."""
+        if self._engine is not None:
+            self._engine.close()
+        self._engine, self._batches, self._made = None, [], (0, 0, 0)
+        gc.collect()
         return {}
 
     def warm(self) -> dict[str, Any]:
@@ -87,13 +98,13 @@ class Bench:
         self._warm_up()
         return {}
 
-    def _warm_up(self) -> None:
+    def _warm_up(self, database: tuple[str, int] | None = None) -> None:
         """Once in a process: two commits, a read and an update elsewhere, so that what is loaded late is
         not measured."""
         if self._warm:
             return
         with tempfile.TemporaryDirectory(prefix="crdtcat-warm-") as folder:
-            engine = self._kind(Place(f"{folder}/aside", f"{folder}/table"))
+            engine = self._kind(Place(f"{folder}/aside", f"{folder}/table", database=database))
             engine.create(made.batch(0, 10), 20)
             engine.open()
             for number in range(2):
@@ -126,12 +137,14 @@ class Bench:
             # What a program does next: a fresh handle for the next rows. These rows are given up.
             self._open()
             return 0
-        self._tell({"commit": number, "seconds": time.perf_counter() - at, "retries": retries})
+        self._tell(
+            {"commit": number, "seconds": time.perf_counter() - at, "retries": retries, "at": time.time()}
+        )
         return 1
 
     # Rows of one's own.
 
-    def filled(self, *, place: dict[str, str], variant: str, rows: int) -> dict[str, Any]:
+    def filled(self, *, place: dict[str, Any], variant: str, rows: int) -> dict[str, Any]:
         """A table with so many rows, in one file."""
         self._take(place, variant)
         self.engine.create(made.batch(0, rows), rows)
@@ -140,12 +153,12 @@ class Bench:
         return {}
 
     def ready_to_update(
-        self, *, place: dict[str, str], variant: str, first: int, each: int
+        self, *, place: dict[str, Any], variant: str, first: int, each: int
     ) -> dict[str, Any]:
         """Open the table; the rows from `first` on, `each` of them, are this process's own."""
-        self._warm_up()
+        self._warm_up(place.get("database"))
         self._take(place, variant)
-        self._first, self._each = first, each
+        self._first, self._each, self._made = first, each, (0, 0, 0)
         self._open()
         return {}
 
@@ -183,14 +196,14 @@ class Bench:
             else:
                 return {"retries": retries}
 
-    def values(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
+    def values(self, *, place: dict[str, Any], variant: str) -> dict[str, Any]:
         """Ids and values, as a cold reader finds them."""
         self._take(place, variant)
         self.engine.open()
         found = self.engine.read(["id", "value"])
         return {"ids": found["id"].to_pylist(), "values": found["value"].to_pylist()}
 
-    def count(self, *, place: dict[str, str], variant: str, rows: int, commits: int) -> dict[str, Any]:
+    def count(self, *, place: dict[str, Any], variant: str, rows: int, commits: int) -> dict[str, Any]:
         """Which commits a cold reader finds."""
         self._take(place, variant)
         self.engine.open()
@@ -205,7 +218,7 @@ class Bench:
             self.engine.append(made.batch(first + at, rows))
         return {"commits": commits, "seconds": time.monotonic() - began}
 
-    def upkeep(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
+    def upkeep(self, *, place: dict[str, Any], variant: str) -> dict[str, Any]:
         self._take(place, variant)
         self.engine.open()
         began = time.perf_counter()
@@ -246,7 +259,7 @@ class Bench:
             time.sleep(random.uniform(0.5, 1.5) * pause)
         return {}
 
-    def updated(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
+    def updated(self, *, place: dict[str, Any], variant: str) -> dict[str, Any]:
         """The ids of rows that were rewritten, as a cold reader finds them, and how many rows there are."""
         self._take(place, variant)
         self.engine.open()
@@ -259,7 +272,7 @@ class Bench:
     def read(
         self,
         *,
-        place: dict[str, str],
+        place: dict[str, Any],
         variant: str,
         columns: list[str] | None = None,
         where: Range | None = None,
@@ -267,7 +280,7 @@ class Bench:
     ) -> dict[str, Any]:
         """Open and read everything, from nothing: seconds (the least of `times`), and memory it took at
         its height."""
-        self._warm_up()
+        self._warm_up(place.get("database"))
         taken = []
         resting = _resident()
         _forget_peak()
@@ -292,9 +305,9 @@ class Bench:
             "memory": max(0, _peak() - resting),
         }
 
-    def opening(self, *, place: dict[str, str], variant: str) -> dict[str, Any]:
+    def opening(self, *, place: dict[str, Any], variant: str) -> dict[str, Any]:
         """Open from nothing and count the rows, without reading them where the engine can."""
-        self._warm_up()
+        self._warm_up(place.get("database"))
         engine = self._new(place, variant)
         began = time.perf_counter()
         engine.open()
@@ -303,7 +316,7 @@ class Bench:
 
     # Throughput.
 
-    def ingest(self, *, place: dict[str, str], variant: str, rows: int, parts: int) -> dict[str, Any]:
+    def ingest(self, *, place: dict[str, Any], variant: str, rows: int, parts: int) -> dict[str, Any]:
         """Six columns in `parts` commits of `rows` rows; seconds of the commits alone, and Arrow bytes."""
         self._take(place, variant)
         self.engine.create(made.wide(rows, 0), rows * parts)
@@ -318,7 +331,7 @@ class Bench:
         stored = _stored(Path(place["path"]), Path(place["aside"]))
         return {"seconds": seconds, "nbytes": nbytes, "stored": stored}
 
-    def rewrite(self, *, place: dict[str, str], variant: str, low: int, high: int) -> dict[str, Any]:
+    def rewrite(self, *, place: dict[str, Any], variant: str, low: int, high: int) -> dict[str, Any]:
         """Give rows with ids from `low` up to `high` a new value in one column; seconds, rows with it."""
         engine = self._new(place, variant)
         began = time.perf_counter()
@@ -332,7 +345,7 @@ class Bench:
     # Versions of one table.
 
     def versions(
-        self, *, place: dict[str, str], variant: str, case: str, rows: int, count: int, how: str
+        self, *, place: dict[str, Any], variant: str, case: str, rows: int, count: int, how: str
     ) -> dict[str, Any]:
         """Store `count` versions of a table, each made from the one before by `case`; bytes after each."""
         from benchmarks.changes import CASES, change, rewritten  # noqa: PLC0415 (few workers need it)
@@ -370,7 +383,7 @@ class Bench:
     def pair(
         self,
         *,
-        place: dict[str, str],
+        place: dict[str, Any],
         variant: str,
         rows: int,
         parts: int,

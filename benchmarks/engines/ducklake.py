@@ -1,7 +1,8 @@
-"""DuckLake: DuckDB's lake format, its metadata in a local SQLite file, which its documentation names for
-many processes.
+"""DuckLake: DuckDB's lake format, its metadata in a database.
 
-As with Iceberg, the database is local whatever the place of the data, so its transactions see no network.
+That is a local SQLite file, which its documentation names for several processes on one machine: as with
+Iceberg, its transactions see no network, whatever the place of the data. Or it is a PostgreSQL, which the
+documentation names for many clients: as far away as the data.
 Extensions come from wheels (`duckdb-extension-*`), signed as DuckDB's own: nothing is downloaded at run time.
 """
 
@@ -12,6 +13,7 @@ import sysconfig
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,12 @@ GENEROUS_RETRIES = 1_000
 GENEROUS_SETTINGS = {"ducklake_max_retry_count": GENEROUS_RETRIES, "ducklake_retry_backoff": 1.0}
 OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 """Looking for a server of extensions that is not reachable takes seconds; what is needed is installed."""
-EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs")
 
 
 class DuckLake(Engine):
     """One connection with the lake attached; a fresh handle attaches it anew."""
 
-    fixed = "metadata in a local SQLite file (no network); tries again 10 times by default, silently"
+    fixed = "metadata in a local SQLite file (no network) or a PostgreSQL; tries again 10 times by default"
 
     def __init__(self, place: Place, variant: str = "default") -> None:
         super().__init__(place, variant)
@@ -39,7 +40,8 @@ class DuckLake(Engine):
 
     def _ready(self) -> Any:
         """A DuckDB with its extensions. Programs load them once, so that is not timed."""
-        lake = _spare.pop() if _spare else _loaded()
+        kind = "postgres_scanner" if self.place.database else "sqlite_scanner"
+        lake = _spare.pop() if _spare else _loaded(("ducklake", kind, "httpfs"))
         if self.place.is_s3:
             endpoint = self.place.endpoint.removeprefix("http://")
             lake.execute(
@@ -70,10 +72,17 @@ class DuckLake(Engine):
 
     def open(self) -> None:
         self._detach()
-        # What DuckLake's maintainers recommend for several clients (duckdb/ducklake#128).
+        if self.place.database:
+            host, port = self.place.database
+            where = f"postgres:host={host} port={port} user=bench dbname=postgres"
+            # One server has the lakes of all points, each in a schema of its own.
+            settings = f"metadata_schema 'lake_{sha256(self.place.aside.encode()).hexdigest()[:16]}'"
+        else:
+            where = f"sqlite:{self.place.aside}/ducklake.db"
+            # What DuckLake's maintainers recommend for several clients (duckdb/ducklake#128).
+            settings = "meta_journal_mode 'WAL', meta_busy_timeout 500"
         self._lake.execute(
-            f"attach 'ducklake:sqlite:{self.place.aside}/ducklake.db' as lake "
-            f"(data_path '{self.place.url}/data', meta_journal_mode 'WAL', meta_busy_timeout 500)"
+            f"attach 'ducklake:{where}' as lake (data_path '{self.place.url}/data', {settings})"
         )
         self._attached = True
         self._lake.execute("use lake")
@@ -173,9 +182,9 @@ def extension(name: str) -> Path:
 _spare: list[Any] = []
 
 
-def _loaded() -> Any:
+def _loaded(extensions: tuple[str, ...]) -> Any:
     lake = duckdb.connect(config=OFFLINE)
-    for name in EXTENSIONS:
+    for name in extensions:
         lake.load_extension(str(extension(name)))
     return lake
 

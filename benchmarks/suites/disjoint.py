@@ -64,7 +64,7 @@ def run(job: Job) -> Results:
     rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}
     notes: dict[str, list[str]] = {kind: [] for kind in kinds}
     with places() as where:
-        for entrant in job.entrants():
+        for entrant in job.entrants(in_database=job.size == "full"):
             with crew(entrant, job.overtime) as workers:
                 for part in (
                     Part(kind, variant, processes, commits, seconds)
@@ -110,18 +110,18 @@ def _with_ratios(rows: list[list[Any]]) -> None:
 
 def _measured(workers: Crew, where: Places, part: Part) -> tuple[list[Any], str]:
     kind, variant, processes, commits, seconds = part
-    place = where.fresh(kind)
+    place = where.fresh(kind, workers.entrant)
     common: dict[str, Any] = {"place": place.to_json(), "variant": variant}
     workers.ask("filled", **common, rows=processes * ROWS_EACH)
     shares = [{**common, "first": me * ROWS_EACH, "each": ROWS_EACH} for me in range(processes)]
     for answer in workers.together("ready_to_update", shares, seconds=120):
         answer.result()
-    before = where.proxy().now() if kind == FAR else None
+    before = where.now() if kind == FAR else None
     asked = [{"commits": commits, "seconds": seconds, "at_once": AT_ONCE}] * processes
     began = time.monotonic()
     answers = workers.together("updates_of_own", asked, seconds=seconds)
     wall = time.monotonic() - began
-    requests = None if before is None else sum(where.proxy().since(before)[0].values())
+    requests = None if before is None else sum(where.since(before)[0].values())
     told = [event for answer in answers for event in answer.events]
     events = [event for event in told if "error" not in event and "cut" not in event]
     taken = [event["seconds"] for event in events]

@@ -64,13 +64,13 @@ class Line:
         """seconds, requests, MB down, peak memory MB; every row must be there."""
         seen = self.where.far(self.place) if self.is_far else self.place
         times = self.job.pick(1, 2, 3)
-        before = self.where.proxy().now() if self.is_far else None
+        before = self.where.now() if self.is_far else None
         found = self.workers.fresh("read", place=seen.to_json(), variant=self.variant, times=times)
         if found["rows"] != self.built * ROWS:
             raise EngineFailed(f"{found['rows']} of {self.built * ROWS} acknowledged rows are readable")
         requests = down = None
         if before is not None:
-            counted, traffic = self.where.proxy().since(before)
+            counted, traffic = self.where.since(before)
             requests, down = sum(counted.values()) / times, traffic["down"] / times / 1e6
         return [found["seconds"], requests, down, found["memory"] / 1e6]
 

@@ -36,7 +36,7 @@ def run(job: Job) -> Results:
     results = Results()
     appends, tasks, opening = _Appends(job), _Tasks(job), _Opening(job)
     with places() as where:
-        for entrant in job.entrants():
+        for entrant in job.entrants(in_database=job.size == "full"):
             with crew(entrant, job.overtime) as workers:
                 for replay in (appends, tasks, opening):
                     replay.take(entrant, workers, where)
@@ -145,7 +145,7 @@ class _Opening:
         for variant in OPENED.get(entrant.name, ("default",)):
             name = label(entrant, variant)
             progress(f"delta-rs#2518, {name}")
-            place = where.fresh(self.kind)
+            place = where.fresh(self.kind, entrant)
             common: dict[str, Any] = {"place": place.to_json(), "variant": variant}
             try:
                 workers.ask("create", **common, rows=ROWS_OPENED, rows_max=0)

@@ -46,7 +46,7 @@ def run(job: Job) -> Results:
     notes: list[str] = []
     with places() as where:
         for entrant in job.entrants():
-            with crew(entrant) as workers:
+            with crew(entrant, new=True) as workers:
                 for variant in ("default", UNFORCED) if entrant.forces else ("default",):
                     name = label(entrant, variant)
                     progress(f"{name}: {rows:,} x {COLUMNS}")
