@@ -57,6 +57,8 @@ def settled(store: Store, read: Callable[[], Reader[State]]) -> tuple[Reader[Sta
     """
     for _ in range(PASSES_MAX):
         reader = read()
+        if not reader.state.loose:
+            return reader, True
         until = max((closing_until(item.name) or 0 for item in reader.listing), default=0)
         if not any(transaction_of(name)[0] < until for name in reader.state.loose):
             return reader, True

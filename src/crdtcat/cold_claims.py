@@ -155,8 +155,8 @@ def listed_after(session: Session, after: str) -> list[str]:
     names: list[str] = []
     place: str | None = after
     while place is not None:
-        page = session.store.list_page(session.folder, place)
-        names += [item.name for item in page.objects]
+        page = session.store.list_names(session.folder, place)
+        names += page.names
         place = page.after
     return names
 

@@ -106,10 +106,13 @@ def answers(
 
 def _answer(store: Store, want: Request, unclear: Unclear) -> Answer:
     match want:
-        case ListPage(prefix, after):
+        case ListPage(prefix, after, described=True):
             page = store.list_page(prefix, after)
             objects = tuple(Object(item.name, item.size, item.modified_ms) for item in page.objects)
             return Listed(objects, page.after, store_now_ms(store))
+        case ListPage(prefix, after):
+            names = store.list_names(prefix, after)
+            return Listed(tuple(map(Object, names.names)), names.after, store_now_ms(store))
         case Get(name):
             (found,) = store.get_many([(name, 0, None)])
             return Got(found, store_now_ms(store))

@@ -13,12 +13,12 @@ from crdtcat.format.settings import Settings
 from crdtcat.log import Log, State
 from crdtcat.log.modes import mode_of, switch_of
 from crdtcat.protocol import Put, Reader
-from crdtcat.protocol.names import last
 
 if TYPE_CHECKING:
     from crdtcat.session import Session
 
-_ANNOUNCED = re.compile(r"switching-([0-9]{16})")
+_ANNOUNCED = "switching-"
+_NUMBER = re.compile(r"[0-9]{16}")
 
 
 class ModeSwitched(Exception):
@@ -31,14 +31,15 @@ class ModeSwitched(Exception):
 def announcement(folder: str, number: int) -> Put:
     """The file that says: the claim of this number will switch the table to CAS mode. It says so until
     somebody has that number."""
-    return Put(f"{folder}switching-{number:016d}", b"")
+    return Put(f"{folder}{_ANNOUNCED}{number:016d}", b"")
 
 
 def is_switching(reader: Reader[State]) -> bool:
     """Whether a listing showed that somebody is about to switch the table to CAS mode."""
     done = int(reader.state.log.number.max(initial=0))
-    names = (last(item.name) for item in reader.listing if item.name.startswith(reader.folder))
-    return any(int(match[1]) > done for match in map(_ANNOUNCED.fullmatch, names) if match)
+    beginning = reader.folder + _ANNOUNCED
+    numbers = [name.removeprefix(beginning) for name, *_ in reader.listing if name.startswith(beginning)]
+    return any(int(number) > done for number in numbers if _NUMBER.fullmatch(number))
 
 
 def with_mode_of(session: Session, log: Log) -> Settings:

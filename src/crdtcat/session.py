@@ -137,10 +137,11 @@ class Session:
         with self._lock():
             self._knowledge = Knowledge(columns, author)
 
-    def refresh(self) -> Reader[State]:
+    def refresh(self, *, described: bool = False) -> Reader[State]:
         """Merge what is new. One LIST page per 1,000 files of the log, and one GET per new file that no
         bundle covers. A table that took part in a transaction: as many more for `transactions/`. A branch:
-        the first time, and every `START_MS_MAX`, a refresh of the one it starts from.
+        the first time, and every `START_MS_MAX`, a refresh of the one it starts from. With `described` the
+        listing tells sizes and times.
 
         Raises:
             NotFound: the table was dropped.
@@ -150,7 +151,7 @@ class Session:
             began = elapsed_clock()
             if self.start is None or (self.source and wall_ms() - self._start_ms > START_MS_MAX):
                 self._begin()
-            reader, ours = settled(self.store, self._read)
+            reader, ours = settled(self.store, lambda: self._read(described=described))
             self.is_settled = self.is_settled and ours
             self.check_not_dropped([item.name for item in reader.listing])
             self.marked = reader.marked
@@ -162,13 +163,14 @@ class Session:
                 self.chain.crowded = False
             return reader
 
-    def _read(self) -> Reader[State]:
+    def _read(self, *, described: bool) -> Reader[State]:
         first = Reader(
             self.folder,
             self._state,
             ordered=self.store.lists_in_order,
             grace_ms=int(self.options.grace_seconds * 1000),
             marked=self.marked,
+            described=described,
         )
         try:
             return run(first, self.store, self.chain.at_hand(self.options.grace_seconds / 2))

@@ -13,7 +13,7 @@ from crdtcat import Catalog, Table
 from crdtcat.errors import CommitUnknown
 from crdtcat.store.local import LocalStore
 from crdtcat.store.retry import RetryPolicy
-from crdtcat.store.values import Data, Page
+from crdtcat.store.values import Data, NamesPage, Page
 
 
 class FailsAfterwards(LocalStore):
@@ -29,6 +29,11 @@ class FailsAfterwards(LocalStore):
         if self.stored:
             raise TimeoutError
         return super()._list_page(prefix, after, limit)
+
+    def _list_names(self, prefix: str, after: str, limit: int) -> NamesPage:
+        if self.stored:
+            raise TimeoutError
+        return super()._list_names(prefix, after, limit)
 
 
 def lake(path: Path) -> tuple[FailsAfterwards, Table]:

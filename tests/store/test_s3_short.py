@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
+import botocore.session
 import pytest
 from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
+from botocore.awsrequest import AWSRequest, AWSResponse
+from botocore.config import Config
 from botocore.credentials import ReadOnlyCredentials
+from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtcat.errors import Missing
 from crdtcat.store import s3_short
 from crdtcat.store.s3 import S3Store
-from crdtcat.store.s3_short import Way, quoted
+from crdtcat.store.s3_short import Way, Ways, quoted, way_to
 from crdtcat.testing.s3_server import S3Server
 
 ORDINARY = {
@@ -103,14 +108,60 @@ def test_a_way_that_names_another_object_is_not_learned() -> None:
     assert Way.learned(request, {"Key": "a"}) is None
 
 
+@pytest.mark.parametrize("style", ["path", "virtual"])
+@pytest.mark.parametrize("checksums", ["when_supported", "when_required"])
+@pytest.mark.parametrize("known", ["get_object", "put_object"])
+def test_a_way_that_follows_from_another_is_the_one_botocore_takes(
+    style: str, checksums: str, known: str
+) -> None:
+    """No request is sent: each operation is stopped where botocore is about to, and learned from."""
+    config = Config(s3={"addressing_style": style}, request_checksum_calculation=checksums)
+    client = botocore.session.get_session().create_client(
+        "s3",
+        region_name="eu-west-1",
+        endpoint_url="http://127.0.0.1:9" if style == "path" else None,
+        aws_access_key_id="id",
+        aws_secret_access_key="secret",
+        config=config,
+    )
+    learned: dict[str, Way | None] = {}
+    for operation, arguments in (
+        ("get_object", {"Key": "a/b c"}),
+        ("put_object", {"Key": "a/b c", "Body": b"x"}),
+        ("list_objects_v2", {"Prefix": "a/", "Delimiter": "/", "MaxKeys": 7}),
+    ):
+        sent: list[Any] = []
+
+        def stop(request: Any, sent: list[Any] = sent, **_: Any) -> AWSResponse:
+            sent.append(request)
+            return AWSResponse(request.url, 200, {}, SimpleNamespace(stream=lambda: iter(())))
+
+        client.meta.events.register_first("before-send.s3", stop)
+        with suppress(ClientError, ResponseParserError):
+            getattr(client, operation)(Bucket="bucket", **arguments)
+        client.meta.events.unregister("before-send.s3", stop)
+        learned[operation] = Way.learned(sent[-1], arguments)
+    first = learned[known]
+    assert first is not None
+    ways: Ways = {("bucket", known): first}
+    for operation, way in learned.items():
+        found = way_to(ways, "bucket", operation, client)
+        assert found is not None
+        assert way is not None
+        assert (found.base, found.region) == (way.base, way.region)
+        if operation == "put_object":  # others have no body
+            assert found.checksum == way.checksum == (checksums == "when_supported")
+    assert way_to({("bucket", known): None}, "bucket", "list_objects_v2", client) is None
+    assert way_to({}, "bucket", known, client) is None
+    client.close()
+
+
 @pytest.mark.s3
 def test_further_requests_go_the_short_way(
     s3_server: S3Server, s3_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = S3Store(f"{s3_url}/sp ace+%2B~ü", s3_server.storage_options)
     store.put("a/1", b"one")
-    assert store.get("a/1") == b"one"
-    assert [item.name for item in store.list("a/")] == ["a/1"]
     long: list[str] = []
     filesystem = store._filesystem()
     inner = filesystem._call_s3
@@ -120,6 +171,8 @@ def test_further_requests_go_the_short_way(
         return await inner(operation, *arguments, **named)
 
     monkeypatch.setattr(filesystem, "_call_s3", call)
+    assert store.get("a/1") == b"one"
+    assert [item.name for item in store.list("a/")] == ["a/1"]
     store.put("a/0-x", b"two")
     store.put("a/b/c", b"three")
     assert store.get_many([("a/0-x", 0, None), ("a/1", 1, 2), ("a/none", 0, None)]) == [

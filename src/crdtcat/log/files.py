@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -13,16 +14,20 @@ from crdtcat.log.log import ID, ID_FIELDS, Log
 from crdtcat.log.transactions import transactions_in
 from crdtcat.protocol.names import TRANSACTIONS, claim_number, is_claim, is_version, last, transaction_of
 
+_TITLE: Final = len(f"{VersionId(0, 0, 0, bytes(16))}.v")
+"""How long the name of a version file is, in its folder."""
+
 
 def files_without(log: Log, names: Sequence[str], horizon: int = 0) -> list[str]:
     """Those of some commit files whose version, unless it is below a horizon, or whose number, the log does
     not have. O(k log n)."""
     missing = _transactions_without(log, [name for name in names if name.startswith(TRANSACTIONS)])
-    versions = [name for name in names if not is_claim(name) and not name.startswith(TRANSACTIONS)]
+    claims = [name for name in names if is_claim(name)]
+    others = set(claims)
+    versions = [name for name in names if not name.startswith(TRANSACTIONS) and name not in others]
     ids = ids_of(versions)
     absent = (log.find(ids) < 0) & (ids.view(ID_FIELDS)["hlc"] >= horizon)
     missing += [versions[at] for at in np.flatnonzero(absent).tolist()]
-    claims = [name for name in names if is_claim(name)]
     if claims:
         numbers = np.array([claim_number(name) for name in claims], np.uint64)
         missing += [claims[at] for at in np.flatnonzero(~np.isin(numbers, log.number)).tolist()]
@@ -36,7 +41,7 @@ def is_transaction(name: str) -> bool:
 
 def passed_by(closed: Closed, name: str) -> bool:
     """Whether a name is of a transaction's file that counts for nothing, by what was settled."""
-    return is_transaction(name) and closed.passed_by(*transaction_of(name))
+    return closed.until > 0 and is_transaction(name) and closed.passed_by(*transaction_of(name))
 
 
 def index_of_file(log: Log, name: str) -> int:
@@ -56,4 +61,5 @@ def _transactions_without(log: Log, names: Sequence[str]) -> list[str]:
 
 def ids_of(names: Sequence[str]) -> Array:
     """Version ids as 36-byte strings, from file names."""
-    return np.frombuffer(bytes.fromhex("".join(last(name)[:-2] for name in names).replace("-", "")), ID)
+    texts = "".join([name[-_TITLE:-2] for name in names])
+    return np.frombuffer(bytes.fromhex(texts.replace("-", "")), ID)

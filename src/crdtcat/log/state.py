@@ -30,6 +30,7 @@ from crdtcat.log.serialize import Bundle, decode_bundle
 from crdtcat.log.transactions import add_parts, transactions_in
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import (
+    TRANSACTIONS,
     base_number,
     boundary_name,
     bundle_name,
@@ -113,7 +114,8 @@ class State:
 
     def unsettled(self, names: Sequence[str]) -> Sequence[str]:
         """The file that settles which transactions count, if there is a later one than was read."""
-        latest = max(map(closed_number, names), default=0)
+        settling = [name for name in names if name.startswith(TRANSACTIONS)]
+        latest = max(map(closed_number, settling), default=0)
         return [closed_name(latest)] if latest > self.closed.number else []
 
     def unread(self, bundles: Sequence[str]) -> Sequence[str]:

@@ -98,7 +98,7 @@ class TableStats:
 def stats(session: Session) -> TableStats:
     """Figures about a table. Costs a refresh, and one GET per bundle where log files lie beside it;
     O(chunks)."""
-    listing = session.refresh().listing
+    listing = session.refresh(described=True).listing
     head = session.head(refresh=False)
     session.looked(head, HISTORY)
     log, live = head.log, head.live

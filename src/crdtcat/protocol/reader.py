@@ -94,6 +94,7 @@ class Reader(Generic[S]):
         ordered: whether the store lists in order.
         grace_ms: the collectors' grace period, for stores that do not.
         marked: whether the folder is known to have a mark; once it has one, it has it for ever.
+        described: whether the listing is to tell sizes and times.
         listing: objects seen in the current pass.
         prefix: the folder being listed now; empty when listing is over.
         began_ms: the store's clock at the pass's first page.
@@ -110,6 +111,7 @@ class Reader(Generic[S]):
     ordered: bool = True
     grace_ms: int = 600_000
     marked: bool = False
+    described: bool = False
     listing: tuple[Object, ...] = ()
     prefix: str = FIRST
     after: str = ""
@@ -129,7 +131,7 @@ class Reader(Generic[S]):
     def wants(self) -> tuple[Request, ...]:
         """One page, or the next files; nothing when the state is complete."""
         if self.prefix:
-            return (ListPage(self.prefix, self.after),)
+            return (ListPage(self.prefix, self.after, self.described),)
         return tuple(Get(name) for name in self.fetching)
 
     def take(self, answers: Sequence[Answer]) -> Reader[S]:
@@ -171,7 +173,8 @@ class Reader(Generic[S]):
             return replace(step, after=page.after)
         if self.prefix == TRANSACTIONS:
             return replace(step, prefix=self.folder, after="")
-        if not self.marked and any(item.name == mark_name(self.folder) for item in step.listing):
+        mark = mark_name(self.folder)
+        if not self.marked and any(item.name == mark for item in step.listing):
             return replace(self, marked=True, listing=(), prefix=FIRST, after="", began_ms=None)
         step = replace(step, prefix="", after="")
         if not self.ordered and step._is_late(page.now_ms):

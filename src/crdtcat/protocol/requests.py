@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.scattered import Scattered
@@ -12,10 +12,12 @@ from crdtcat.scattered import Scattered
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """One page of names under `prefix`, after the name `after`, ascending."""
+    """One page of names under `prefix`, after the name `after`, ascending; `described`: with sizes and times,
+    which may be left at 0 otherwise."""
 
     prefix: str
     after: str = ""
+    described: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,7 @@ class Delete:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+class Object(NamedTuple):
     """A listed object: its name, its size, and when it was stored by the store's clock."""
 
     name: str

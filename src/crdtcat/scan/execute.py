@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
-from itertools import groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Final
 
@@ -68,10 +68,16 @@ class Execution:
         Raises `Corrupt`, naming what is damaged or missing.
         """
         with ThreadPool(self.threads, thread_name_prefix="crdtcat-scan") as pool:
+            found = self._with_sources(pool)
+            begin = list(islice(found, 2))
+            if len(begin) < 2:  # nobody would work beside the thread
+                for only in begin:
+                    yield from self.read(only)
+                return
             running: deque[tuple[Unit, Future[list[pa.Table]] | None]] = deque()
             ahead = 0
             try:
-                for unit in self._with_sources(pool):
+                for unit in chain(begin, found):
                     running.append((unit, None if _is_quick(unit) else pool.submit(self.read, unit)))
                     ahead += unit.nbytes
                     while ahead > AHEAD_BYTES or len(running) > 4 * self.threads:

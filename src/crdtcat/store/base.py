@@ -29,6 +29,7 @@ from crdtcat.store.values import (
     Content,
     Data,
     Names,
+    NamesPage,
     NameTaken,
     ObjectInfo,
     Page,
@@ -206,12 +207,21 @@ class Store(Attempts, ABC):
         One LIST. At most `limit` objects, or as many as one request can list; folders inside are not entered.
         `after` is a whole name, which need not exist.
         """
+        count = self._page_size(prefix, after, limit)
+        return self._attempt("list", prefix, lambda: self._list_page(prefix, after, count))
+
+    def list_names(self, prefix: str, after: str = "", limit: int | None = None) -> NamesPage:
+        """As `list_page`, and nothing but names: where sizes and times are asked for one by one, as on local
+        disk, that takes a fraction of the time. One LIST."""
+        count = self._page_size(prefix, after, limit)
+        return self._attempt("list", prefix, lambda: self._list_names(prefix, after, count))
+
+    def _page_size(self, prefix: str, after: str, limit: int | None) -> int:
         naming.check_prefix(prefix)
         naming.check_after(prefix, after)
         if limit is not None and limit < 1:
             raise InvalidArgument(f"a page holds at least one object, not {limit}")
-        count = self.page_limit if limit is None else min(limit, self.page_limit)
-        return self._attempt("list", prefix, lambda: self._list_page(prefix, after, count))
+        return self.page_limit if limit is None else min(limit, self.page_limit)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """All objects directly in the folder `prefix`, ascending, page by page. One LIST for each page."""
@@ -268,6 +278,10 @@ class Store(Attempts, ABC):
 
     @abstractmethod
     def _delete(self, names: Names) -> None: ...
+
+    def _list_names(self, prefix: str, after: str, limit: int) -> NamesPage:
+        page = self._list_page(prefix, after, limit)
+        return NamesPage(tuple([item.name for item in page.objects]), page.after)
 
     def _put_large(self, name: str, data: Content) -> None:
         self._attempt("put", name, lambda: self._put_whole(name, data))

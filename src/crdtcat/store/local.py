@@ -31,10 +31,19 @@ from crdtcat.scattered import Scattered
 from crdtcat.store import naming
 from crdtcat.store.base import Store
 from crdtcat.store.begun import Begun, BegunFiles, lost
-from crdtcat.store.local_files import HIDDEN, folder_needed, force, hidden_in, names_in, read_range, write_all
+from crdtcat.store.local_files import (
+    HIDDEN,
+    described,
+    folder_needed,
+    force,
+    hidden_in,
+    names_in,
+    read_range,
+    write_all,
+)
 from crdtcat.store.retry import Fault, RetryPolicy, classify
 from crdtcat.store.skew import SkewEstimate
-from crdtcat.store.values import Answers, Content, Data, Names, ObjectInfo, Page, Range
+from crdtcat.store.values import Answers, Content, Data, Names, NamesPage, Page, Range
 
 LEFTOVER_SECONDS = 24 * 60 * 60
 """A hidden file older than this belongs to a process that was killed while it wrote."""
@@ -46,7 +55,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 class LocalStore(Store):
     """Objects as files below a folder, which is made by the first put.
 
-    A put costs two forced writes, a listing two readings of the folder and a `stat` for each object.
+    A put costs two forced writes, a listing two readings of the folder, and `stat`s unless it is of names.
     """
 
     can_create_exclusively = True
@@ -230,16 +239,26 @@ class LocalStore(Store):
 
     def _list_page(self, prefix: str, after: str, limit: int) -> Page:
         folder = self._path(prefix)
-        first = after[len(prefix) :]
-        before = set(names_in(folder, first))
-        for _ in range(_READINGS_MAX):
-            names = names_in(folder, first)
-            if before.issubset(names):
-                page = _described(folder, prefix, sorted(names), limit)
-                if page is not None:
-                    return page
-            before = set(names)
+        for names in self._readings(folder, after[len(prefix) :]):
+            page = described(folder, prefix, sorted(names), limit)
+            if page is not None:
+                return page
         raise TimeoutError("the folder changed during every reading of it")
+
+    def _list_names(self, prefix: str, after: str, limit: int) -> NamesPage:
+        for found in self._readings(self._path(prefix), after[len(prefix) :]):
+            names = [prefix + name for name in sorted(found)]
+            return NamesPage(tuple(names[:limit]), names[limit - 1] if len(names) > limit else None)
+        raise TimeoutError("the folder changed during every reading of it")
+
+    def _readings(self, folder: str, after: str) -> Iterator[Names]:
+        """The names above one, each time from a reading that misses none of the reading before it."""
+        before = set(names_in(folder, after))
+        for _ in range(_READINGS_MAX):
+            names = names_in(folder, after)
+            if before.issubset(names):
+                yield names
+            before = set(names)
 
     def _folders(self, prefix: str) -> Names:
         def scan() -> Names:
@@ -282,15 +301,3 @@ class LocalStore(Store):
                             os.unlink(entry.path)  # noqa: PTH108
                             removed += 1
         return removed
-
-
-def _described(folder: str, prefix: str, names: Names, limit: int) -> Page | None:
-    """The page of the first `limit` objects; `None` if one vanished meanwhile."""
-    objects = []
-    try:
-        for name in names[:limit]:
-            status = os.stat(folder + name)  # noqa: PTH116
-            objects.append(ObjectInfo(prefix + name, status.st_size, status.st_mtime_ns // 1_000_000))
-    except FileNotFoundError:
-        return None
-    return Page(tuple(objects), objects[-1].name if len(names) > limit else None)

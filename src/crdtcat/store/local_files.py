@@ -16,7 +16,7 @@ from crdtcat.errors import RequestRefused
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.pools import ThreadPool
 from crdtcat.scattered import Scattered
-from crdtcat.store.values import Content, Names
+from crdtcat.store.values import Content, Names, ObjectInfo, Page
 
 HIDDEN: Final = ".crdtcat-"
 """How the names of files begin that are being written."""
@@ -130,3 +130,15 @@ def names_in(folder: str, after: str) -> Names:
             ]
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def described(folder: str, prefix: str, names: Names, limit: int) -> Page | None:
+    """The page of the first `limit` objects; `None` if one vanished meanwhile."""
+    objects = []
+    try:
+        for name in names[:limit]:
+            status = os.stat(folder + name)  # noqa: PTH116
+            objects.append(ObjectInfo(prefix + name, status.st_size, status.st_mtime_ns // 1_000_000))
+    except FileNotFoundError:
+        return None
+    return Page(tuple(objects), objects[-1].name if len(names) > limit else None)

@@ -123,7 +123,7 @@ class S3Store(Store):
         filesystem = self._filesystem()
         client = await client_of(filesystem)
         ways, key = filesystem.ways, (self._bucket, operation)
-        way = ways.get(key)
+        way = s3_short.way_to(ways, self._bucket, operation, client)
         sent_ms = wall_ms()
         if way is not None and s3_short.takes(arguments):
             try:

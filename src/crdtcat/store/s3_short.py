@@ -3,10 +3,11 @@
 botocore works out anew for every request where a bucket is and how requests to it are signed, and parses
 answers into shapes nobody here looks at: some two milliseconds of Python for each object and ten for a page
 of a listing, which is most of what reading a few hundred small files costs. None of it changes from one
-object to the next. So the first request of a kind goes the long way, and what was sent then is looked at: if
-it was an ordinary request, signed with version 4 and without headers that mean something special (encryption
+object to the next. So the first request for an object goes the long way, and what was sent then is looked at:
+if it was an ordinary one, signed with version 4 and without headers that mean something special (encryption
 with the caller's key, access lists, a payer), further ones are built and signed here, and sent through the
-same session, with its proxies, certificates and timeouts. Anything else keeps the long way, for ever.
+same session, with its proxies, certificates and timeouts. Anything else keeps the long way, for ever. Pages
+are listed, and objects put, as those were got: what botocore would send follows from that.
 
 Credentials are asked for each time, so those that rotate do. Where the server points elsewhere, or does not
 like the request, it is made again the long way, and that one is learned from; where its answer cannot be
@@ -21,7 +22,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -113,6 +114,14 @@ class Way:
         checksum = any(name.startswith(("x-amz-checksum-", "x-amz-trailer")) for name in headers)
         return cls(url.removesuffix(path), scheme[1], headers.get("user-agent", ""), checksum)
 
+    def to(self, operation: str, client: Any) -> Self:
+        """The way of another operation, given that of one for an object: what botocore would have sent."""
+        config = client.meta.config
+        checksum = getattr(config, "request_checksum_calculation", None) == "when_supported"
+        in_path = operation == "list_objects_v2" and urlsplit(self.base).path != "/"
+        base = self.base.removesuffix("/") if in_path else self.base
+        return replace(self, base=base, checksum=checksum and operation == "put_object")
+
     def headers(
         self, method: str, path: str, query: str, body: bytes | None, *, credentials: Any, now: datetime
     ) -> dict[str, str]:
@@ -141,6 +150,21 @@ class Way:
             f"SignedHeaders={names}, Signature={signature}"
         )
         return signed
+
+
+Ways = dict[tuple[str, str], Way | None]
+"""What is known, by bucket and operation; `None`: the long way is to be kept."""
+
+
+def way_to(ways: Ways, bucket: str, operation: str, client: Any) -> Way | None:
+    """The way to ask a bucket for something: the one that was learned, or follows from another; `None`: none
+    is known, or the long one is to be kept."""
+    key = bucket, operation
+    if key not in ways and operation in OPERATIONS:
+        known = ways.get((bucket, "get_object")) or ways.get((bucket, "put_object"))
+        if known is not None:
+            ways[key] = known.to(operation, client)
+    return ways.get(key)
 
 
 async def answer(client: Any, way: Way, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,14 @@ class Page:
     after: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class NamesPage:
+    """Part of a listing that tells names only, ascending. `after` as in `Page`."""
+
+    names: tuple[str, ...]
+    after: str | None
+
+
 def plain(data: Data) -> Data:
     """The bytes, whatever buffer they came in."""
     return data if isinstance(data, bytes) else memoryview(data).cast("B")

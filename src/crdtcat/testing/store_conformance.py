@@ -243,6 +243,7 @@ class StoreConformance(StorePieces, StoreConcurrency):
         assert cost(lambda: store.get_many(many)) == RequestCounts(get=3, bytes_in=7)
         assert cost(lambda: list(store.list("c/"))) == RequestCounts(list=1)
         assert cost(lambda: store.list_page("c/", limit=1)) == RequestCounts(list=1)
+        assert cost(lambda: store.list_names("c/")) == RequestCounts(list=1)
         assert cost(lambda: store.folders("")) == RequestCounts(list=1)
         assert cost(lambda: store.delete(["c/1", "c/2", "c/none"])) == RequestCounts(delete=1)
         assert cost(store.skew_ms, lambda: store.get("c/1", 3, 3)) == RequestCounts()
@@ -274,6 +275,8 @@ def _paged(store: Store, prefix: str, limit: int) -> Iterator[ObjectInfo]:
     pages = 0
     while after is not None:
         page = store.list_page(prefix, after, limit)
+        named = store.list_names(prefix, after, limit)
+        assert (named.names, named.after) == (tuple(info.name for info in page.objects), page.after)
         assert len(page.objects) <= limit
         pages += 1
         assert pages < 1000, "the listing does not get on"
