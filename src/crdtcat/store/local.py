@@ -99,7 +99,7 @@ class LocalStore(Store):
             raise lost(name)
         return has
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: str, *, requests: bool = True) -> None:  # noqa: ARG002 (it needs none)
         """Removes the hidden file."""
         self._begun.forget(name)
 
