@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def plain(scalar: pa.Scalar) -> Any:
     if isinstance(t, (pa.DictionaryType, pa.BaseExtensionType)):
         return plain(scalar.value)
     if pa.types.is_run_end_encoded(t):
-        return plain(pc.run_end_decode(pa.RunEndEncodedArray.from_arrays([1], [scalar.as_py()], type=t))[0])
+        return plain(pa.scalar(scalar.as_py(), t.value_type))
     if pa.types.is_struct(t):
         return tuple((name, plain(scalar[i])) for i, name in enumerate(t.names))
     if pa.types.is_map(t):
@@ -44,8 +45,18 @@ def plain(scalar: pa.Scalar) -> Any:
 
 def model(array: pa.Array | pa.ChunkedArray) -> tuple[Any, ...]:
     if pa.types.is_run_end_encoded(array.type):
-        array = pc.run_end_decode(array)
+        return value_type(array.type.value_type), *(plain(scalar) for scalar in unrolled(array))
     return value_type(array.type), *(plain(scalar) for scalar in array)
+
+
+def unrolled(array: pa.Array | pa.ChunkedArray) -> list[pa.Scalar]:
+    """The rows of runs, one by one: pyarrow does not decode runs of every type."""
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    return [
+        chunk.values[bisect_right(chunk.run_ends.to_pylist(), row)]
+        for chunk in chunks
+        for row in range(chunk.offset, chunk.offset + len(chunk))
+    ]
 
 
 @st.composite

@@ -197,6 +197,18 @@ def test_all_arrow_types_round_trip(given_table: pa.Table) -> None:
         assert canonical(streamed) == canonical(read)
 
 
+def test_what_is_no_part_of_a_type_is_not_kept() -> None:
+    inner = pa.field("element", pa.int64(), nullable=False, metadata={"inner": "x"})
+    schema = pa.schema([pa.field("a", pa.list_(inner), metadata={"outer": "x"})], metadata={"table": "x"})
+    catalog = lake()
+    catalog.commit("t", pa.table({"a": [[1]]}, schema=schema))
+    read = catalog.read("t").schema
+    assert read == schema
+    assert not read.metadata
+    assert not read.field("a").metadata
+    assert str(read.field("a").type) == "list<item: int64 not null>"
+
+
 ODD_TYPES: dict[str, pa.DataType] = {
     "null": pa.null(),
     "dictionary": pa.dictionary(pa.int32(), pa.string()),

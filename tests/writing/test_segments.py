@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -147,6 +149,22 @@ def test_what_is_broken_off_leaves_nothing(tmp_path: Path, *, stream: bool) -> N
         table.stream().write(reader(broken_off)) if stream else table.append(reader(broken_off))
     assert [*tmp_path.rglob(".crdtcat-*")] == []
     assert segments(catalog) == {}
+    check_nothing(catalog)
+
+
+def test_a_stream_that_nobody_ends_leaves_nothing_once_it_is_gone(tmp_path: Path) -> None:
+    catalog = Catalog(str(tmp_path), **OPTIONS)
+    table = catalog.create_table("t", SCHEMA)
+    stream = table.stream()
+    stream.write(reader())
+    assert len([*tmp_path.rglob(".crdtcat-*")]) == 1
+    del stream
+    for _ in range(100):  # a thread may still be writing to it
+        gc.collect()
+        if not [*tmp_path.rglob(".crdtcat-*")]:
+            break
+        time.sleep(0.05)
+    assert [*tmp_path.rglob(".crdtcat-*")] == []
     check_nothing(catalog)
 
 

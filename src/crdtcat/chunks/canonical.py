@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from blake3 import blake3
 
 from crdtcat.chunks import bitmaps
+from crdtcat.chunks.layout import decode_dictionary, decode_runs
 
 _BLOCK_ROWS = 1 << 16
 _INT32_MAX = 2**31 - 1
@@ -35,9 +36,9 @@ def feed(hasher: blake3, t: pa.DataType, chunks: Sequence[pa.Array]) -> None:  #
         case "extension":
             feed(hasher, t.storage_type, [chunk.storage for chunk in chunks])
         case "dictionary":
-            feed(hasher, t.value_type, [chunk.dictionary_decode() for chunk in chunks])
+            _feed_decoded(hasher, t.value_type, [decode_dictionary(chunk) for chunk in chunks])
         case "runs":
-            feed(hasher, t.value_type, [pc.run_end_decode(chunk) for chunk in chunks])
+            _feed_decoded(hasher, t.value_type, [decode_runs(chunk) for chunk in chunks])
         case "view":
             _feed_binary(hasher, [chunk.cast(pa.large_binary()) for chunk in chunks])
         case "variable":
@@ -60,6 +61,11 @@ def feed(hasher: blake3, t: pa.DataType, chunks: Sequence[pa.Array]) -> None:  #
             for chunk in chunks:
                 for block in _fixed_blocks(chunk, t.bit_width // 8):
                     hasher.update(block)
+
+
+def _feed_decoded(hasher: blake3, t: pa.DataType, chunks: Sequence[pa.Array]) -> None:
+    """Values that were gathered, perhaps in another layout than `t`, which no hash tells."""
+    feed(hasher, chunks[0].type if chunks else t, chunks)
 
 
 @lru_cache(maxsize=4096)

@@ -112,10 +112,57 @@ def _fixed(list_size: int, lists: Lists, path: str) -> pa.Array:
 
 
 def decode_runs(array: pa.Array) -> pa.Array:
-    """The rows of a run-end encoded array, of any value type."""
+    """The rows of a run-end encoded array, of any value type, in a layout that can be gathered."""
     ends = array.run_ends.to_numpy(zero_copy_only=False)
     rows = np.arange(array.offset, array.offset + len(array))
-    return array.values.take(pa.array(np.searchsorted(ends, rows, side="right")))
+    runs = pa.array(np.searchsorted(ends, rows, side="right"))
+    try:
+        return array.values.take(runs)
+    except pa.ArrowNotImplementedError:
+        return _gatherable(array.values).take(runs)
+
+
+def decode_dictionary(array: pa.Array) -> pa.Array:
+    """The rows of a dictionary array, of any value type, in a layout that can be gathered."""
+    try:
+        return array.dictionary_decode()
+    except pa.ArrowNotImplementedError:
+        return _gatherable(array.dictionary).take(array.indices)
+
+
+def _gatherable(array: pa.Array) -> pa.Array:
+    """The same values without views, runs and extensions, however deep: of these pyarrow gathers none."""
+    t = array.type
+    if isinstance(t, pa.BaseExtensionType):
+        return _gatherable(array.storage)
+    if t in _GATHERED_AS:
+        return array.cast(_GATHERED_AS[t])
+    if pa.types.is_run_end_encoded(t):
+        return decode_runs(array)
+    if pa.types.is_struct(t):
+        children = [_gatherable(array.field(i)) for i in range(t.num_fields)]
+        plain = pa.struct([field.with_type(child.type) for field, child in zip(t, children, strict=True)])
+        return pa.Array.from_buffers(
+            plain, len(array), [validity_buffer(valid_rows(array))], children=children
+        )
+    if t.num_fields and not pa.types.is_dictionary(t):
+        lists = open_lists(array, _gatherable)
+        return close_lists(_holding(t, lists.values.type), lists, "")
+    return array
+
+
+def _holding(t: pa.DataType, values: pa.DataType) -> pa.DataType:
+    """Maps, or lists of one size or any, as `t` is, of other items."""
+    if pa.types.is_map(t):
+        key, item = (
+            field.with_type(values.field(i).type) for i, field in enumerate((t.key_field, t.item_field))
+        )
+        return pa.map_(key, item)
+    item = t.value_field.with_type(values)
+    return pa.list_(item, t.list_size) if pa.types.is_fixed_size_list(t) else pa.large_list(item)
+
+
+_GATHERED_AS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
 def encode_runs(values: pa.Array, t: pa.DataType, path: str) -> pa.Array:
@@ -132,6 +179,10 @@ def encode_runs(values: pa.Array, t: pa.DataType, path: str) -> pa.Array:
 
 def encode_dictionary(values: pa.Array, t: pa.DataType, path: str) -> pa.Array:
     """`values` as dictionary type `t`, entries in order of first appearance; nested values are not shared."""
+    if isinstance(values.type, pa.BaseExtensionType):
+        inner = encode_dictionary(values.storage, pa.dictionary(t.index_type, values.storage.type), path)
+        entries = pa.ExtensionArray.from_storage(values.type, inner.dictionary)
+        return pa.DictionaryArray.from_arrays(inner.indices, entries, ordered=t.ordered)
     try:
         encoded = _bits(values).dictionary_encode()
         indices, entries = encoded.indices, encoded.dictionary.view(values.type)

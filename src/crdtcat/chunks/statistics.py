@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crdtcat.chunks.layout import decode_runs
+from crdtcat.chunks.layout import decode_dictionary, decode_runs
 from crdtcat.limits import STATISTICS_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def statistics(array: pa.Array | pa.ChunkedArray) -> ColumnStatistics:
     if isinstance(array.type, pa.BaseExtensionType):
         return statistics(array.storage)
     if pa.types.is_dictionary(array.type):
-        return statistics(array.dictionary_decode())
+        return statistics(decode_dictionary(array))
     if pa.types.is_run_end_encoded(array.type):
         return statistics(decode_runs(array))
     kind = domain(array.type)

@@ -26,7 +26,7 @@ from blake3 import blake3
 
 from crdtcat.chunks import bitmaps
 from crdtcat.chunks.canonical import shape
-from crdtcat.chunks.layout import decode_runs, open_lists
+from crdtcat.chunks.layout import decode_dictionary, decode_runs, open_lists
 
 Words = npt.NDArray[np.uint64]
 
@@ -86,7 +86,7 @@ def hash_values(array: pa.Array, key: Key, *, cheap: bool = False) -> Words:
     if kind == "extension":
         return hash_values(array.storage, key, cheap=cheap)
     if kind == "dictionary":
-        return hash_values(array.dictionary_decode(), key, cheap=cheap)
+        return hash_values(decode_dictionary(array), key, cheap=cheap)
     if kind == "runs":
         return hash_values(decode_runs(array), key, cheap=cheap)
     words = _words(array, kind, key, cheap=cheap)

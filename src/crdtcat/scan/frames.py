@@ -24,7 +24,8 @@ def as_pandas(table: pa.Table, **options: Any) -> Any:
     Raises `InvalidArgument`: no pandas; `UnsupportedType`: it cannot hold these values.
     """
     _optional("pandas", "to_pandas", "pandas")
-    with _named("pandas", pa.ArrowException):
+    of_values = () if options else (TypeError, ValueError)  # else they may be about the options
+    with _named("pandas", pa.ArrowException, *of_values):
         return table.to_pandas(**options)
 
 

@@ -139,8 +139,11 @@ class Store(Attempts, ABC):
         del name, data
         return 0
 
-    def forget(self, name: str) -> None:
-        """The object that was begun with `write_ahead` will not be put. One DELETE where parts of it were."""
+    def forget(self, name: str, *, requests: bool = True) -> None:
+        """The object that was begun with `write_ahead` will not be put. One DELETE where parts of it were.
+
+        Without `requests` none is made, at whatever moment: parts stay until the store's own rules end them.
+        """
 
     def put_if_absent(self, name: str, data: Data) -> bool:
         """Store an object unless one of that name exists; of any number of callers, one wins.

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from typing import Final
 
 from crdtcat.errors import StoreUnavailable
@@ -59,7 +59,7 @@ class BegunFiles:
     """
 
     def __init__(self) -> None:
-        self._process, self._lock = os.getpid(), Lock()
+        self._process, self._lock = os.getpid(), RLock()  # the garbage collector may forget one within
         self._files: dict[str, Begun] = {}
         self._failed: set[str] = set()
 

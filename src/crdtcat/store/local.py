@@ -47,6 +47,8 @@ from crdtcat.store.values import Answers, Content, Data, Names, NamesPage, Page,
 
 LEFTOVER_SECONDS = 24 * 60 * 60
 """A hidden file older than this belongs to a process that was killed while it wrote."""
+_DURABLE: dict[str, set[str]] = {}  # by root, the folders that stores of this process have forced to disk
+_ROOTS_MAX = 1_000
 _CLOCK_RESOLUTION_MS = 20  # file systems stamp with the kernel's coarse clock, which lags by up to one tick
 _READINGS_MAX = 100
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -71,13 +73,15 @@ class LocalStore(Store):
         retry: RetryPolicy | None = None,
     ) -> None:
         text = os.fspath(url)
-        super().__init__(text, storage_options, retry=retry)
         path = text.split("://", 1)[1] if "://" in text else text
         self.root = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (no links resolved)
+        super().__init__(text, storage_options, retry=retry)
 
     def _start(self) -> None:
         super()._start()
-        self._durable: set[str] = set()
+        if len(_DURABLE) >= _ROOTS_MAX:
+            _DURABLE.clear()  # stores in use keep their own
+        self._durable = _DURABLE.setdefault(self.root, set())
         self._swept: dict[str, float] = {}
         self._skew = SkewEstimate()
         self._begun = BegunFiles()
@@ -104,7 +108,7 @@ class LocalStore(Store):
             raise lost(name)
         return has
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: str, *, requests: bool = True) -> None:  # noqa: ARG002 (it needs none)
         """Removes the hidden file."""
         self._begun.forget(name)
 

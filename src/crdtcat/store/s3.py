@@ -183,9 +183,9 @@ class S3Store(Store):
         """Sends whole parts of what will be uploaded in parts: requests of the put, made early."""
         return self._uploads.send_ahead(name, data) if len(data) > self.multipart_bytes else 0
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: str, *, requests: bool = True) -> None:
         """Aborts its upload, if one was begun: one DELETE."""
-        self._uploads.forget(name)
+        self._uploads.forget(name, abort=requests)
 
     def _put_large(self, name: str, data: Content) -> None:
         self._uploads.put(name, data if isinstance(data, Scattered) else Scattered([data]))

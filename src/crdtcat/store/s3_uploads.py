@@ -69,10 +69,10 @@ class Uploads:
 
         self._wait(send)
 
-    def forget(self, name: str) -> None:
-        """Abort an upload, if it was begun."""
+    def forget(self, name: str, *, abort: bool) -> None:
+        """Abort an upload, if it was begun, or leave it to the bucket's rules."""
         upload = self._pop(name)
-        if upload is not None:
+        if upload is not None and abort:
             self._wait(upload.abort)
 
     def _take(self, name: str, data: Scattered) -> Upload | None:

@@ -58,7 +58,9 @@ def leaf_types() -> st.SearchStrategy[pa.DataType]:
 
 
 def _encoded_types() -> st.SearchStrategy[pa.DataType]:
-    values = st.sampled_from((pa.string(), pa.int64(), pa.float64(), pa.binary(), pa.date32()))
+    plain = (pa.string(), pa.int64(), pa.float64(), pa.binary(), pa.date32())
+    nested = (pa.string_view(), pa.struct([("v", pa.binary_view())]), pa.list_(pa.string_view()))
+    values = st.sampled_from((*plain, *nested))
     indices = st.sampled_from(INDEX_TYPES)
     ends = st.sampled_from((pa.int16(), pa.int32(), pa.int64()))
     return st.one_of(

@@ -8,6 +8,7 @@ Nothing is visible, or even named in the store, before the segment is put.
 from __future__ import annotations
 
 import secrets
+import weakref
 from typing import Protocol
 
 from crdtcat.chunks.segment import laid_out, linked, segment_name
@@ -23,8 +24,8 @@ class Ahead(Protocol):
     def write_ahead(self, name: str, data: Scattered) -> int:
         """An object that begins with these bytes is about to be put. How many need not be kept for it."""
 
-    def forget(self, name: str) -> None:
-        """It is not."""
+    def forget(self, name: str, *, requests: bool = True) -> None:
+        """It is not. Without `requests`, none is made to say so."""
 
 
 class OpenSegment:
@@ -38,6 +39,7 @@ class OpenSegment:
         self._ahead = ahead
         self._stretches: list[Stretch] = []
         self._unique = secrets.token_bytes(8)
+        self._finalizer: weakref.finalize[..., OpenSegment] | None = None
         self._kept_from = 0
         self.content_bytes = 0
         """Arrow content so far."""
@@ -46,8 +48,12 @@ class OpenSegment:
         self.row_groups = 0
 
     def add(self, stretch: Stretch) -> None:
-        """The next row groups."""
+        """The next row groups. A segment that nobody knows any more, as of a stream that nobody closed, is
+        forgotten by the store."""
         self._stretches.append(stretch)
+        if self._finalizer is None:
+            self._finalizer = weakref.finalize(self, self._ahead.forget, self.name, requests=False)
+            self._finalizer.atexit = False
         self.content_bytes += sum(stretch.chunk_bytes)
         self.held_bytes += stretch.groups_bytes
         self.row_groups += len(stretch.rows)
@@ -88,6 +94,10 @@ class OpenSegment:
         """The bytes that are certain: all but the footer."""
         return laid_out(self._stretches)
 
+    def write_ahead(self, begun: Scattered) -> int:
+        """Tell the store of them. How many of the first it has for good. Another thread may do this."""
+        return self._ahead.write_ahead(self.name, begun)
+
     def forget(self) -> None:
         """It will not be stored."""
         if self._stretches:
@@ -95,6 +105,8 @@ class OpenSegment:
 
     def closed(self) -> tuple[Put, dict[bytes, Place]]:
         """The PUT that stores it, and where each of its chunks lies then."""
+        if self._finalizer is not None:
+            self._finalizer.detach()
         whole = linked(self._stretches)
         title = self._title + self._unique
         stored = StoredSegment(title, len(whole.data), whole.digest, whole.footer_length)

@@ -68,7 +68,7 @@ class Segments:
         stored = self._stored()
         if much:  # while all is held, a failure of the store is made good by its put
             self._open.let_go(stored)
-        self._storing = threads.submit(self._ahead.write_ahead, self._open.name, self._open.begun)
+        self._storing = threads.submit(self._open.write_ahead, self._open.begun)
 
     def finish(self, threads: ThreadPool | None) -> None:
         """No more stretches: waits until all but what is in `puts` is stored."""
