@@ -135,7 +135,7 @@ def test_rows_merge_row_by_row(
     keyed: bool, writers: list[Moves], by_id: bool, compacting: bool, adds: int | None, order: int
 ) -> None:
     catalog = lake(chunk_rows=4, inline_bytes=0)
-    table = catalog.create_table("t", SCHEMA, **({"key": ["id"]} if keyed else {}))
+    table = catalog.create_table("t", SCHEMA, key=["id"] if keyed else ())
     base = [row(at) for at in range(10)]
     table.write(base[:6])
     table.write(base)
