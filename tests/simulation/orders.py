@@ -47,7 +47,8 @@ AGAIN: Final = 16  # one in so many that were told the same is done for real, an
 COMPACTORS: Final = ("compactor 0", "compactor 1")
 
 Sizes = tuple[int, ...]
-"""For each compactor, at most two. With 8 changed chunks become one; with 16 all chunks do; with 2 each that changed is written by itself."""
+"""For each compactor, of at most two, the rows that it wants a chunk to have. With 8 changed chunks become
+one; with 16 all chunks do; with 2 each that changed is written by itself."""
 
 Clocks = Literal["ticking", "in step", "standing"]
 """How ids of commits sort that do not know each other; whoever knows another's commit sorts after it.
