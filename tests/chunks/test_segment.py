@@ -16,11 +16,13 @@ from blake3 import blake3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from crdtcat.chunks import stretch
 from crdtcat.chunks.encodings import writer_options
 from crdtcat.chunks.footer import decode_footer, footer_digest
 from crdtcat.chunks.hashing import column_hash, hash_table
-from crdtcat.chunks.segment import SegmentName, encode_segment, segment_name
+from crdtcat.chunks.segment import SegmentName, encode_segment, joined, segment_name
 from crdtcat.chunks.storage_types import storage_type
+from crdtcat.chunks.stretch import encode_stretch
 from crdtcat.errors import InvalidArgument
 from crdtcat.testing.strategies import arrow_tables, arrow_types
 
@@ -196,3 +198,36 @@ def test_what_encodes_larger_than_expected_is_written_all_the_same() -> None:
     segment = encode_segment([rows])
     assert segment.size > 2 * rows.nbytes + 20 * 1024
     assert pq.read_table(pa.BufferReader(segment.data)).equals(rows)
+
+
+def test_columns_without_nulls_need_no_levels(tmp_path: Path) -> None:
+    chunks = [sample(1000).drop_columns(["rounded"]), sample(500).drop_columns(["rounded"])]
+    full = ["id", "precise", "category", "text", "flag"]
+    segment = joined([encode_stretch([chunk], full=full) for chunk in chunks])
+    path = tmp_path / "segment.parquet"
+    path.write_bytes(segment.data)
+    file = pq.ParquetFile(path)
+    assert [field.name for field in file.schema_arrow if not field.nullable] == full
+    whole = pa.concat_tables(chunks)
+    assert file.read().cast(whole.schema).equals(whole)
+    assert pl.read_parquet(path).equals(pl.DataFrame(pl.from_arrow(whole)))
+    assert duckdb.connect().execute(f"select count(text), sum(id) from '{path}'").fetchone() == (
+        1500,
+        sum(whole["id"].to_pylist()),
+    )
+    assert segment.chunk_hashes == tuple(hash_table(chunk)[0] for chunk in chunks)
+    assert segment.size < encode_segment(chunks).size
+    with pytest.raises(InvalidArgument, match="nulls in columns that have none"):
+        encode_stretch([pa.table({"a": [1, None]})], full=["a"])
+    with pytest.raises(InvalidArgument, match="one schema"):
+        joined([encode_stretch([chunks[0]], full=full), encode_stretch([chunks[1]])])
+
+
+def test_pages_of_wide_rows_are_no_larger_for_it() -> None:
+    """Parquet's writer ends a page between two batches of rows: wide rows come in small ones."""
+    wide = pa.table({"text": ["x" * 5000 + str(number) for number in range(4000)], "id": np.arange(4000)})
+    file = pq.ParquetFile(pa.BufferReader(encode_segment([wide]).data))
+    pages = file.metadata.row_group(0).column(0).total_uncompressed_size / 2**20
+    assert pages > 10
+    assert stretch._batch_rows(wide) == 1024
+    assert stretch._batch_rows(wide.select(["id"])) == 2**14

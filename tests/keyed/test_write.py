@@ -57,6 +57,51 @@ def test_concurrent_writes_merge_cell_by_cell() -> None:
     assert content(table) == content(other) == expected
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string_view(),
+        pa.binary_view(),
+        pa.list_view(pa.int64()),
+        pa.run_end_encoded(pa.int32(), pa.int64()),
+        pa.month_day_nano_interval(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.uuid(),
+    ],
+    ids=str,
+)
+def test_types_of_which_arrow_takes_no_rows(kind: pa.DataType) -> None:
+    table = lake(chunk_rows=3).create_table("t", pa.schema([("id", pa.int64()), ("v", kind)]), key=["id"])
+    before, after = (rows_of_any(kind, *numbers) for numbers in ((0, 1, 2, 3), (3, 1, 0, 0, 2)))
+    for rows in (before, after, before.slice(1), after.slice(0, 2)):
+        table.write(rows)
+        assert table.read().to_pylist() == rows.to_pylist()
+    table.compact(rows=8)
+    assert table.read().to_pylist() == after.slice(0, 2).to_pylist()
+
+
+def rows_of_any(kind: pa.DataType, *numbers: int) -> pa.Table:
+    """Rows 0 to n with these values of a type, 0 being null."""
+    made: dict[str, list[Any]] = {
+        "uuid": [None, *(bytes([n]) * 16 for n in (1, 2, 3))],
+        "interval": [None, *(pa.MonthDayNano([n, n, n]) for n in (1, 2, 3))],
+        "list": [None, [], [1], [2, None]],
+        "number": [None, 1, 2, 3],
+        "text": [None, "", "b", "a text that does not fit into a view"],
+    }
+    plain = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    form = {"fixed_size_binary": "uuid", "month_day_nano_interval": "interval", "list_view": "list"}
+    name = form.get(str(plain).split("[")[0].split("<")[0], "text")
+    if pa.types.is_run_end_encoded(plain):
+        values = pa.array([made["number"][n] for n in numbers], plain.value_type)
+        ends = pa.array(range(1, len(numbers) + 1), plain.run_end_type)
+        array = pa.RunEndEncodedArray.from_arrays(ends, values)
+    else:
+        array = pa.array([made[name][n] for n in numbers], plain)
+        array = pa.ExtensionArray.from_storage(kind, array) if plain is not kind else array
+    return pa.table({"id": range(len(numbers)), "v": array})
+
+
 def test_wrong_calls() -> None:
     table = lake().create_table("t", SCHEMA, key=["id"])
     with pytest.raises(InvalidArgument, match="on="):

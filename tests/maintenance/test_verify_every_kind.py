@@ -1,8 +1,8 @@
 """Damage in every kind of object there is: `verify` finds it, and no read returns it.
 
 A small catalog with keyed chunks and deleted keys, overlays, deleted rows, compactions, bundles, bases,
-branches, tags, claims, decisions, transactions, and what was closed of these. A few bytes of each object by
-default, every byte with CRDTCAT_SLOW=full.
+branches, tags, claims, decisions, transactions, what was closed of these, and lists of garbage. A few bytes
+of each object by default, every byte with CRDTCAT_SLOW=full.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ KINDS = {
     "settings": "tables/*/settings.json",
     "the marker": "crdtcat.json",
     "a segment": "data/*/*.parquet",
+    "a list of garbage": "garbage/*",
 }
 NOT_OF_A_TABLE = ("hint", "dropped", "transacted", "deleted")  # advice, or empty files whose name says it all
 
@@ -78,12 +79,17 @@ def everything() -> Catalog:
         both.append("stricter", rows(9))
     for _ in range(2):
         catalog.collect(grace=0)  # what the expiry let go is nobody's
+    late = catalog.create_table("late", SCHEMA)
+    late.append(rows(1, 2))
+    late.overwrite(rows(3))
+    late.expire(older_than=timedelta(0))
+    catalog.collect(grace=3600)  # and what this one let go is condemned
     return catalog
 
 
 def handles(store: Store) -> dict[str, Table]:
     catalog = Catalog(store, upkeep=False, **OPTIONS)
-    found = {name: catalog.table(name) for name in ("keyed", "plain", "strict", "stricter", "other")}
+    found = {name: catalog.table(name) for name in ("keyed", "plain", "strict", "stricter", "other", "late")}
     return {**found, "plain b": catalog.table("plain", "b")}
 
 
@@ -111,9 +117,10 @@ def test_damage_in_every_kind_of_object_is_found_and_never_read() -> None:
     expected = {name: read(table) for name, table in handles(store).items()}
     assert all(table.verify("content").ok for table in handles(store).values())
     chance = random.Random(0)
+    nobodys = {item.name for item in catalog.collect(dry_run=True, grace=0).garbage}
     for name in objects(catalog):
         data = bytes(store.get(name))
-        if not data or not any(_matches(name, pattern) for pattern in KINDS.values()):
+        if not data or name in nobodys or not any(_matches(name, pattern) for pattern in KINDS.values()):
             continue
         everywhere = range(len(data))
         for at in everywhere if EVERY_BYTE else {0, len(data) - 1, *chance.choices(everywhere, k=2)}:

@@ -7,8 +7,8 @@ time have gone by, each as long as a commit may take: who is slower than that gi
 What makes it few enough:
 
 - Worlds that are alike are visited once (`moments` says which are). Of what somebody had read only the log
-  counts: bundles and lists of garbage make no other past of the same log. Compactors are alike: the first
-  begins first.
+  counts: bundles and lists of garbage make no other past of the same log. Compactors of one size are alike:
+  the first begins first.
 - What somebody does depends on what it had read, its clock, and what it is told from its first write on, so
   it is done once for all worlds that agree in that, whatever the others are about to do, and what it stored
   is stored in all of them (`recorded_store`). Of the log it is told the horizon: whether it came too late is
@@ -46,6 +46,10 @@ OPTIONS: Final[dict[str, Any]] = {
 AGAIN: Final = 16  # one in so many that were told the same is done for real, and has to do the same
 COMPACTORS: Final = ("compactor 0", "compactor 1")
 
+Sizes = tuple[int, ...]
+"""For each compactor, of at most two, the rows that it wants a chunk to have. With 8 changed chunks become
+one; with 16 all chunks do; with 2 each that changed is written by itself."""
+
 Clocks = Literal["ticking", "in step", "standing"]
 """How ids of commits sort that do not know each other; whoever knows another's commit sorts after it.
 
@@ -60,17 +64,17 @@ class Orders:
 
     Args:
         writers: what the two writers do.
-        compactors: how many there are.
+        compactors: for each, the rows that it wants a chunk to have.
         clocks: how ids sort.
         files: whether the same log in other files is another moment.
     """
 
     def __init__(
-        self, writers: tuple[Verb, Verb], compactors: int, *, clocks: Clocks, files: bool = False
+        self, writers: tuple[Verb, Verb], compactors: Sizes, *, clocks: Clocks, files: bool = False
     ) -> None:
-        self.writers, self.clocks, self.files = writers, clocks, files
+        self.writers, self.compactors, self.clocks, self.files = writers, compactors, clocks, files
         self.clock, self.chance = VirtualClock(), random.Random(0)
-        self.actors = (*(f"writer {at}" for at in range(len(writers))), *COMPACTORS[:compactors])
+        self.actors = (*(f"writer {at}" for at in range(len(writers))), *COMPACTORS[: len(compactors)])
         self.moments = Moments(files=files)
         self.questions = Questions(FOLDER, None if files else lambda it: self.moments.log_of(it).horizon)
         self.of_verify = Questions(FOLDER, None if files else lambda it: self.moments.log_of(it).digest)
@@ -138,8 +142,8 @@ class Orders:
             past = world.reading[at]
             if past is None:
                 before = self.actors[at - 1]
-                if who == COMPACTORS[1] and world.reading[at - 1] is None and before not in world.done:
-                    continue  # compactors are alike: the first begins first
+                if self._has_twin(who) and world.reading[at - 1] is None and before not in world.done:
+                    continue
                 yield self._changed(world, at, self.moments.read(world.now), f"{who} reads")
             else:
                 yield self._acted(world, at, past, who)
@@ -153,6 +157,10 @@ class Orders:
             now = self.moments.of(world.now.objects, world.now.model, "garbage")
             later = self._ticked(self._later(world, "a spell"))
             yield self._kept_up(replace(later, now=now), "deleting", _collect)
+
+    def _has_twin(self, who: str) -> bool:
+        """Whether the compactor before it does the same: then that one begins first."""
+        return who == COMPACTORS[1] and self.compactors[0] == self.compactors[1]
 
     def _ticked(self, world: World) -> World:
         return replace(world, stamp=world.stamp + 1) if self.clocks == "ticking" else world
@@ -200,7 +208,7 @@ class Orders:
             with suppress(Expired):
                 id = self.writers[at].act(catalog.table("t"), self.old).id
         else:
-            catalog.table("t").compact(rows=8)
+            catalog.table("t").compact(rows=self.compactors[at - len(self.writers)])
         return store._present, id, store.steps
 
     def _meant(self, world: World, at: int, past: Moment, objects: Objects, id: Any) -> tuple[Moment, str]:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from crdtcat.maintenance import garbage
-from tests.simulation.orders import Clocks, Orders
+from tests.simulation.orders import Clocks, Orders, Sizes
 from tests.simulation.row_model import DELETE, PAIRS, RESTORE, UPDATE, Verb
 
 FULL = os.environ.get("CRDTCAT_SLOW") == "full"
@@ -27,7 +27,7 @@ by_clocks = pytest.mark.parametrize("clocks", ["standing", "in step"])
 def test_every_order(pair: tuple[Verb, Verb]) -> None:
     """A sample of the worlds, drawn at random, in which the same log in other files is another moment."""
     most = 20_000 if FULL else 120
-    orders = Orders(pair, 2, clocks="ticking", files=True)
+    orders = Orders(pair, (8, 2), clocks="ticking", files=True)
     assert orders.explore(most) > most
     assert orders.tables_read > most // (16 if FULL else 10)
 
@@ -36,7 +36,7 @@ def test_every_order(pair: tuple[Verb, Verb]) -> None:
 @by_clocks
 def test_every_order_of_two_writers(pair: tuple[Verb, Verb], clocks: Clocks) -> None:
     """All of them, without a compactor: hundreds of worlds."""
-    orders = Orders(pair, 0, clocks=clocks)
+    orders = Orders(pair, (), clocks=clocks)
     assert orders.explore() > 300
     assert orders.tables_read > 15
 
@@ -51,14 +51,14 @@ def test_a_collector_that_does_not_condemn_first_is_found_out() -> None:
         mock.patch.object(garbage._Collection, "_condemned_since", at_once),
         pytest.raises(AssertionError, match=r"(?s)after:.*writer 0 reads.*writer 0 commits its restore"),
     ):
-        Orders((RESTORE, UPDATE), 0, clocks="standing").explore()
+        Orders((RESTORE, UPDATE), (), clocks="standing").explore()
 
 
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(not FULL, reason="takes minutes; a sample of larger ones is above")
 @by_pair
-@pytest.mark.parametrize("compactors", [0, 1])
-def test_every_order_to_the_last(pair: tuple[Verb, Verb], compactors: int) -> None:
+@pytest.mark.parametrize("compactors", [(), (8,)], ids=["alone", "compacted"])
+def test_every_order_to_the_last(pair: tuple[Verb, Verb], compactors: Sizes) -> None:
     """With one compactor, the same log in other files being another moment: up to 16,000 worlds."""
     orders = Orders(pair, compactors, clocks="ticking", files=True)
     assert orders.explore() > 100
@@ -68,8 +68,11 @@ def test_every_order_to_the_last(pair: tuple[Verb, Verb], compactors: int) -> No
 @pytest.mark.skipif(not FULL, reason="takes minutes; a sample is above")
 @by_pair
 @by_clocks
-def test_every_order_with_two_compactors_to_the_last(pair: tuple[Verb, Verb], clocks: Clocks) -> None:
+@pytest.mark.parametrize("sizes", [(8, 8), (8, 2), (2, 16)], ids=str)
+def test_every_order_with_two_compactors_to_the_last(
+    pair: tuple[Verb, Verb], clocks: Clocks, sizes: Sizes
+) -> None:
     """The whole scope: 25,571 to 39,178 worlds, 321 to 1,382 tables, 19 to 99 seconds of one core."""
-    orders = Orders(pair, 2, clocks=clocks)
+    orders = Orders(pair, sizes, clocks=clocks)
     assert orders.explore() > 25_000
     assert orders.tables_read > 300

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from crdtcat.errors import StoreUnavailable
 from crdtcat.store.memory import MemoryStore
 from crdtcat.writing import stage
 from crdtcat.writing.prepared import Piece, prepare
+from crdtcat.writing.slabs import evenly
 from tests.catalog.lakes import another, lake, objects
 
 SIZES = {"chunk_rows_min": 64, "chunk_rows_target": 256, "chunk_rows_max": 512}
@@ -224,3 +226,68 @@ def test_bounds_of_texts_are_those_that_parquet_found(
     assert [found for _, _, found in chunk.settled({}).statistics] == direct
     valued = [name for name in rows.column_names if rows[name].null_count < rows.num_rows]
     assert set(segment.bounds[0]) == set(valued)
+
+
+@given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 50))
+def test_runs_are_about_as_large_as_wanted_and_none_is_left_over(sizes: list[int], target: int) -> None:
+    runs = [*evenly(range(len(sizes)), sizes, target)]
+    assert [item for run in runs for item in run] == [*range(len(sizes))]
+    total = sum(sizes)
+    assert len(runs) <= max(1, round(total / target))
+    share = total / max(1, round(total / target))
+    assert all(sum(sizes[item] for item in run) <= share + max(sizes) for run in runs)
+
+
+ODD_COLUMNS = {
+    "plain": pa.array([1, 2, 3]),
+    "null": pa.array([1, None, 3]),
+    "entry": pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["a", None])),
+    "runs": pa.RunEndEncodedArray.from_arrays([1, 3], pa.array([None, 2])),
+    "interval": pa.array([pa.MonthDayNano([1, 2, 3]), None, None]),
+    "uuid": pa.array([b"0" * 16, b"1" * 16, b"2" * 16], pa.uuid()),
+    "list": pa.array([[1, None], [], [2]]),
+    "text": pa.array(["", "b", "b"]),
+    "nothing": pa.nulls(3),
+}
+
+
+@pytest.mark.parametrize("verb", ["append", "overwrite"])
+@pytest.mark.parametrize("as_batch", [False, True])
+def test_what_is_not_null_in_memory_is_stored_without_levels(verb: str, *, as_batch: bool) -> None:
+    """And nothing else is: entries of dictionaries may be null where no row counts as null."""
+    catalog = lake(inline_bytes=0)
+    table = catalog.create_table("t")
+    rows = pa.table(ODD_COLUMNS)
+    getattr(table, verb)(rows.to_batches()[0] if as_batch else rows)
+    (name,) = segments(catalog)
+    schema = pq.ParquetFile(pa.BufferReader(catalog.store.get(name))).schema_arrow
+    assert [field.name for field in schema if not field.nullable] == ["plain", "text"]
+    table.append(pa.table({**ODD_COLUMNS, "plain": pa.array([None, 1, None]), "text": pa.nulls(3)}))
+    found = another(catalog).table("t")
+    for column, values in ODD_COLUMNS.items():
+        if column not in ("plain", "text"):
+            assert found.read()[column].to_pylist() == 2 * values.to_pylist()
+    assert found.read()["plain"].to_pylist() == [1, 2, 3, None, 1, None]
+    assert found.verify("content").ok
+    found.compact()
+    assert found.read()["text"].to_pylist() == ["", "b", "b", None, None, None]
+
+
+def test_columns_that_may_not_be_null_are_stored_without_levels() -> None:
+    catalog = lake(inline_bytes=0)
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("x", pa.int64())])
+    table = catalog.create_table("t", schema)
+    with table.stream() as stream:
+        for start in range(3):
+            stream.write([{"id": start, "x": None}, {"id": start + 1, "x": 1}])
+    (name,) = segments(catalog)
+    stored = pq.ParquetFile(pa.BufferReader(catalog.store.get(name))).schema_arrow
+    assert [field.nullable for field in stored] == [False, True]
+    assert another(catalog).read("t")["id"].to_pylist() == [0, 1, 1, 2, 2, 3]
+
+
+def test_a_dictionary_with_a_null_entry_goes_into_a_text_column() -> None:
+    catalog = lake(inline_bytes=0)
+    table = catalog.create_table("t", pa.schema([("entry", pa.string())]))
+    table.append(pa.table({"entry": ODD_COLUMNS["entry"]}))
+    assert another(catalog).read("t")["entry"].to_pylist() == ["a", None, "a"]

@@ -47,14 +47,16 @@ def sorted_by_key(table: pa.Table, key: Sequence[str]) -> pa.Table:
         return table
     order = sort_order(keys)
     last = np.append(starts_of_groups([column.take(order) for column in keys])[1:], True)
-    chosen = order.filter(pa.array(last))
-    columns = [_taken(table.column(at), chosen, name) for at, name in enumerate(table.column_names)]
+    return taken(table, order.filter(pa.array(last)))
+
+
+def taken(table: pa.Table, index: pa.Array) -> pa.Table:
+    """Some rows, by number, of columns of any type: Arrow can take all stored types, and not all others."""
+    columns = [
+        restored([to_storage(column, name).take(index)], column.type, name)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
     return pa.Table.from_arrays(columns, schema=table.schema)
-
-
-def _taken(column: pa.ChunkedArray, index: pa.Array, name: str) -> pa.ChunkedArray:
-    """Some rows of a column of any type: Arrow can take all stored types, and not all others."""
-    return restored([to_storage(column, name).take(index)], column.type, name)
 
 
 def sort_order(keys: Sequence[pa.Array]) -> pa.Array:

@@ -188,7 +188,7 @@ def _texts(array: pa.Array, lane: int, *, cheap: bool) -> Words:
     _, ends, data = array.buffers()
     where = np.frombuffer(ends, dtype, len(array) + 1, array.offset * dtype.itemsize).astype(np.int64)
     starts, lengths = where[:-1], np.diff(where)
-    text = _Text(data)
+    text = TextBytes(data)
     if cheap:
         last: Words = text.load(np.maximum(starts, where[1:] - 8), lengths) ^ _lengths(lengths)
         longer = np.flatnonzero(lengths > 8)
@@ -215,7 +215,7 @@ def _texts(array: pa.Array, lane: int, *, cheap: bool) -> Words:
     return words
 
 
-class _Text:
+class TextBytes:
     """The bytes of a text array, from which words are loaded at any offset."""
 
     def __init__(self, data: pa.Buffer | None) -> None:
@@ -257,7 +257,9 @@ class _Text:
 _BITS = np.uint64(64)
 
 
-def _long_texts(text: _Text, starts: npt.NDArray[np.int64], lengths: npt.NDArray[Any], lane: int) -> Words:
+def _long_texts(
+    text: TextBytes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[Any], lane: int
+) -> Words:
     """Hashes of texts of any length, as many at a time as memory allows."""
     counts = -(-lengths // 8)
     words = np.empty(len(starts), np.uint64)

@@ -19,6 +19,7 @@ from crdtcat.store.local_files import write_all
 from crdtcat.store.values import Content
 
 FILES_MAX: Final = 64
+_sync: Final = getattr(os, "fdatasync", os.fsync)  # not everywhere
 
 
 @dataclass
@@ -76,6 +77,7 @@ class BegunFiles:
         try:
             begun = begun or Begun(hidden, create(hidden))
             write_all(begun.descriptor, data, start=begun.written)
+            _sync(begun.descriptor)  # what is on disk now the put need not wait for, and nobody waits here
             begun.written = len(data)
         except OSError:
             self._failed.add(name)

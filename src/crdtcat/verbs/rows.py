@@ -78,7 +78,8 @@ def append(
 def _staged(session: Session, incoming: Incoming, *, evolve: bool) -> tuple[Fit, Stager]:
     reader = incoming.reader(session.known)
     plan = plan_rows(session, reader.schema, evolve=evolve)
-    return plan, new_stager(session, plan).add_all(incoming.batches(reader))
+    stager = new_stager(session, plan, full=incoming.full)
+    return plan, stager.add_all(incoming.batches(reader))
 
 
 def overwrite(
@@ -99,9 +100,10 @@ def overwrite(
     check_commit(metadata, key)
     require_flag("evolve", evolve)
     head = session.head()
-    reader = Incoming.of(data).reader(session.known)
+    incoming = Incoming.of(data)
+    reader = incoming.reader(session.known)
     plan = plan_rows(session, reader.schema, evolve=evolve)
-    stager = new_stager(session, plan, reuse=places_in(head.log, head.live))
+    stager = new_stager(session, plan, places_in(head.log, head.live), full=incoming.full)
     if where is None:
         stager.add_all(reader)
         body, scope, removed = stager.finish(), None, removals(head, head.live)
@@ -147,12 +149,13 @@ def new_stager(
     *,
     kind: int = ROWS,
     segment_bytes: int | None = None,
+    full: frozenset[str] = frozenset(),
 ) -> Stager:
     """A stager for one commit, whose chunks are of one kind.
 
-    `reuse` says where chunks lie that need not be stored again.
+    `reuse` says where chunks lie that need not be stored again, `full` which columns have no nulls.
     """
-    return staging_of(session, plan).stager(reuse, kind, segment_bytes=segment_bytes)
+    return staging_of(session, plan).stager(reuse, kind, segment_bytes=segment_bytes, full=full)
 
 
 def staging_of(session: Session, plan: Fit, *, replaces: Snapshot | None = None) -> Staging:

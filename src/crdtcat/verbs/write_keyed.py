@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat.chunks.hashing import hash_table
-from crdtcat.chunks.keys import sorted_by_key
+from crdtcat.chunks.keys import sorted_by_key, taken
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import restored, storage_type, to_storage
 from crdtcat.difference import EditScript, NewChunk, OldChunk, difference
@@ -104,10 +104,10 @@ def _staged(
     if gone is not None:
         work.append((names, GONE, _shown(gone, fit)))
     if len(inserted):
-        work.append((list(fit.schema.names), ROWS, new.take(pa.array(inserted))))
+        work.append((list(fit.schema.names), ROWS, taken(new, pa.array(inserted))))
     for changed, which in change_sets(script):
         columns = [*names, *(name for name in changed if name not in names)]
-        rows = new.take(pa.array(script.updated_new[which])).select(columns)
+        rows = taken(new.select(columns), pa.array(script.updated_new[which]))
         work.append((columns, ROWS, rows))
     bodies, puts = [], []
     for columns, kind, rows in work:

@@ -192,6 +192,23 @@ def conform(batch: pa.RecordBatch | pa.Table, target: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema([pa.field(f.name, f.type) for f in target]))
 
 
+def full_columns(schema: pa.Schema, known: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The columns that are stored without saying of each row whether it is null: no row of them may be, or
+    none is."""
+    return frozenset(
+        field.name for field in schema if (not field.nullable or field.name in known) and is_plain(field.type)
+    )
+
+
+def is_plain(t: pa.DataType) -> bool:
+    """Whether a count of nulls tells whether a row of this type is null, and it is stored as one leaf.
+
+    The entries of dictionaries and the runs of run ends have nulls of their own.
+    """
+    wrapped = isinstance(t, pa.BaseExtensionType) or pt.is_dictionary(t) or pt.is_run_end_encoded(t)
+    return not (wrapped or pt.is_null(t) or pt.is_interval(t) or t.num_fields)
+
+
 def _check_type(item: pa.Field, held: pa.DataType) -> None:
     if not may_hold(item.type, held):
         raise refusal(item.name, held, item.type)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from crdtcat.chunks import ingest
 from crdtcat.chunks.frames import type_name
 from crdtcat.chunks.type_parts import roomy
-from crdtcat.writing.fit import Known, may_hold, stored_type
+from crdtcat.writing.fit import Known, is_plain, may_hold, stored_type
 
 
 class Incoming:
@@ -46,6 +46,17 @@ class Incoming:
     def can_be_read_again(self) -> bool:
         """Whether another `reader` would give all the rows."""
         return not self._taken or self._dicts or isinstance(self._data, pa.Table | pa.RecordBatch)
+
+    @property
+    def full(self) -> frozenset[str]:
+        """The columns of which it is known by now that no row is null: of rows that are in memory."""
+        if not isinstance(self._data, pa.Table | pa.RecordBatch):
+            return frozenset()
+        return frozenset(
+            field.name
+            for field, column in zip(self._data.schema, self._data.columns, strict=True)
+            if is_plain(field.type) and not column.null_count
+        )
 
     def reader(self, known: Known | None) -> pa.RecordBatchReader:
         """The rows as a stream. Its schema is there before the first row is taken.

@@ -82,7 +82,12 @@ class Staging:
     id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
     def stager(
-        self, reuse: Lookup = nowhere, kind: int = ROWS, *, segment_bytes: int | None = None
+        self,
+        reuse: Lookup = nowhere,
+        kind: int = ROWS,
+        *,
+        segment_bytes: int | None = None,
+        full: frozenset[str] = frozenset(),
     ) -> Stager:
         """A stager that stores full segments at once, but for chunks that `reuse` finds. No request yet."""
 
@@ -100,6 +105,7 @@ class Staging:
             key=self.key,
             kind=kind,
             segment_bytes=segment_bytes,
+            full=full,
         )
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Part:

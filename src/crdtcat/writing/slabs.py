@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import pyarrow as pa
 
 from crdtcat.chunks.cutting import Sizes
 from crdtcat.options import Options
+
+T = TypeVar("T")
 
 
 def chunk_sizes(options: Options) -> Sizes:
@@ -29,6 +32,23 @@ def slabs(table: pa.Table, nbytes: int) -> Iterator[tuple[pa.Table, int]]:
     rows = max(1, nbytes * table.num_rows // held)
     slabs = (table.slice(start, rows) for start in range(0, table.num_rows, rows))
     yield from ((slab, slab.nbytes) for slab in slabs)
+
+
+def evenly(items: Sequence[T], sizes: Sequence[int], target: int) -> Iterator[list[T]]:
+    """Items in runs of about `target`, each as large as the others: a small one left over would cost a thread
+    as much to begin with as a large one."""
+    total = sum(sizes)
+    share = total / max(1, round(total / target))
+    run: list[T] = []
+    held = done = 0
+    for item, size in zip(items, sizes, strict=True):
+        if run and held + size / 2 > share * (done + 1):
+            yield run
+            run, done = [], done + 1
+        run.append(item)
+        held += size
+    if run:
+        yield run
 
 
 def parts_of(table: pa.Table, ends: list[int]) -> list[pa.Table]:

@@ -34,12 +34,12 @@ from crdtcat.limits import PARTITION_VALUES_PER_COMMIT_MAX
 from crdtcat.options import Options
 from crdtcat.pools import ThreadPool
 from crdtcat.protocol import Put
-from crdtcat.writing.fit import Fit, conform
+from crdtcat.writing.fit import Fit, conform, full_columns
 from crdtcat.writing.open_segment import Ahead
 from crdtcat.writing.prepared import Piece, Prepared, prepare
 from crdtcat.writing.reuse import Lookup, Place, nowhere
 from crdtcat.writing.segments import Segments
-from crdtcat.writing.slabs import chunk_sizes, parts_of, slabs
+from crdtcat.writing.slabs import chunk_sizes, evenly, parts_of, slabs
 from crdtcat.writing.staged import Staged
 
 INLINE_ATTEMPT: Final = 16  # Arrow content beyond this many times the limit never encodes below it
@@ -68,6 +68,7 @@ class Stager:
             only the last is kept.
         segment_bytes: Arrow content of a segment, if not what the options say.
         kind: what the chunks are, see `crdtcat.format.kinds`.
+        full: columns of which it is known that no row to come is null, besides those that may not be.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Stager:
         key: tuple[str, ...] = (),
         kind: int = ROWS,
         segment_bytes: int | None = None,
+        full: frozenset[str] = frozenset(),
     ) -> None:
         self.fit = fit
         self.staged = Staged()
@@ -91,11 +93,12 @@ class Stager:
         self._partitioning, self._options, self._time_column = partitioning, options, time_column
         self._sizes = chunk_sizes(options)
         self._reuse, self._key, self._kind = reuse, key, kind
+        self._full = full_columns(fit.schema, full)
         if reuse is not nowhere:
             self.staged.begin()
-        full = options.segment_bytes if segment_bytes is None else segment_bytes
-        self._stretch_bytes = min(full, KEYED_STRETCH_BYTES if key else STRETCH_BYTES)
-        self._segments = Segments(ahead, put, segment_bytes=full, stretch_bytes=self._stretch_bytes)
+        most = options.segment_bytes if segment_bytes is None else segment_bytes
+        self._stretch_bytes = min(most, KEYED_STRETCH_BYTES if key else STRETCH_BYTES)
+        self._segments = Segments(ahead, put, segment_bytes=most, stretch_bytes=self._stretch_bytes)
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._seen: set[bytes] = set()
@@ -114,8 +117,8 @@ class Stager:
         """Take in rows. Raises `SchemaMismatch`, `UnsupportedType`, `LimitExceeded`."""
         table = conform(batch, self.fit.schema)
         self.rows += table.num_rows
-        # Of rows that are all in memory one stretch more may be begun, so that no core waits for the next.
-        self._spare = int(table.nbytes > 2 * self._stretch_bytes)
+        # Of rows that are all in memory more stretches may be begun, so that no core waits for the next.
+        self._spare = _cores() if table.nbytes > 2 * self._stretch_bytes else 0
         for slab, nbytes in slabs(table, self._stretch_bytes):
             self._pending.append(slab)
             self._pending_bytes += nbytes
@@ -174,17 +177,7 @@ class Stager:
         self._note_time(table)
         pieces, rest = self._pieces(table, last=last or bool(self._key))  # what follows has any key
         self._pending, self._pending_bytes = ([rest], rest.nbytes) if rest.num_rows else ([], 0)
-        group: list[Piece] = []
-        held = 0
-        for piece in pieces:
-            size = piece.table.nbytes
-            if group and held + size // 2 > self._stretch_bytes:
-                yield group
-                group, held = [], 0
-            group.append(piece)
-            held += size
-        if group:
-            yield group
+        yield from evenly(pieces, [piece.table.nbytes for piece in pieces], self._stretch_bytes)
 
     def _pieces(self, table: pa.Table, *, last: bool) -> tuple[list[Piece], pa.Table]:
         """The table's pieces in order, and the rows behind them that further rows may join."""
@@ -235,7 +228,9 @@ class Stager:
         if not fresh:
             return [chunk.settled({}) for chunk in chunks], None
         stretch = encode_stretch(
-            [chunk.table for chunk in fresh], [(chunk.hash, chunk.column_hashes) for chunk in fresh]
+            [chunk.table for chunk in fresh],
+            [(chunk.hash, chunk.column_hashes) for chunk in fresh],
+            full=self._full,
         )
         bounds = {id(chunk): found for chunk, found in zip(fresh, stretch.bounds, strict=True)}
         return [chunk.settled(bounds.get(id(chunk), {})) for chunk in chunks], stretch
