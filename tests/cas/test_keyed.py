@@ -234,15 +234,18 @@ def test_compaction_meets_nothing() -> None:
 
 NUMBERS = st.sets(st.integers(0, 9), min_size=1, max_size=4)
 WRITES = st.tuples(st.booleans(), NUMBERS, st.sets(st.sampled_from("xy"), min_size=1))
+OVERWRITES = st.tuples(st.just(None), NUMBERS, st.just(set("xy")))
 
 
-@given(st.lists(WRITES, min_size=1, max_size=3), WRITES, st.sampled_from([64 * 1024, 0]))
+@given(st.lists(WRITES | OVERWRITES, min_size=1, max_size=3), WRITES, st.sampled_from([64 * 1024, 0]))
 @settings(max_examples=bounded(600, 30), deadline=None)
 def test_exactly_the_conflicts_that_comparing_every_key_finds(
     others: list[Any], chosen: Any, inline_bytes: int
 ) -> None:
     def run(table: Table, write: Any) -> Any:
         gone, numbers, columns = write
+        if gone is None:
+            return table.overwrite([row(n) for n in sorted(numbers)])
         if gone:
             return table.delete(keys=keys(*numbers))
         return table.upsert(some(*sorted(numbers), **dict.fromkeys(sorted(columns), 1)))
@@ -252,7 +255,7 @@ def test_exactly_the_conflicts_that_comparing_every_key_finds(
     gone, numbers, columns = chosen
     expected = {
         ({(False, False): "upsert-upsert", (False, True): "upsert-delete", (True, False): "delete-upsert"}[
-            gone, other[0]
+            gone, bool(other[0])
         ], f"'here', {n}")
         for other in others
         for n in numbers & other[1]
