@@ -6,7 +6,7 @@ storing. Judgement reads where a version's file leaves something open: what was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -180,7 +180,7 @@ class LogChange:
         return judged_by(self, self.writes, log, index)
 
 
-def conflicts_with(change: LogChange, writes: Iterable[WriteSet], theirs: WriteSet) -> tuple[Overlap, ...]:
+def conflicts_with(change: LogChange, writes: Sequence[WriteSet], theirs: WriteSet) -> tuple[Overlap, ...]:
     """What versions of a change and one of theirs both touched, as far as it is not to stand as it is.
 
     Before it says so of commits under idempotency keys, it reads what may show that one of them counts for
@@ -198,7 +198,7 @@ def conflicts_with(change: LogChange, writes: Iterable[WriteSet], theirs: WriteS
     return conflicts_with(change, writes, theirs) if found and change.knows_more(theirs) else found
 
 
-def judged_by(change: LogChange, writes: Iterable[WriteSet], log: Log, index: int) -> Verdict:
+def judged_by(change: LogChange, writes: Sequence[WriteSet], log: Log, index: int) -> Verdict:
     """What a version that is in a log means for some of what a change writes. Raises `ModeSwitched`."""
     if log.operation[index] in (TO_CAS, TO_MERGE):
         raise ModeSwitched

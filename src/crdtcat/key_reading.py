@@ -47,7 +47,7 @@ class KeyReader:
             StoreUnavailable: the store gives no answer.
             Corrupt: a segment of mine is damaged or gone.
         """
-        if mine.ops.is_overwrite or theirs.ops.is_overwrite:  # compared by scope
+        if mine.ops.is_overwrite:  # compared by scope
             return mine, theirs
         meeting = [pair for pair in product(mine.keys, theirs.keys) if _may_meet(*pair)]
         ours = _unknown([pair[0] for pair in meeting])

@@ -22,7 +22,15 @@ import pyarrow as pa
 from crdtcat.changes import LogChange
 from crdtcat.chunks.types import cast_lossless, restored, to_storage
 from crdtcat.conflicts import Answer, Kind, Overlap
-from crdtcat.conflicts.resolve import Policy, answer_of, by_itself, row_ids, settled, stands_as_it_is
+from crdtcat.conflicts.resolve import (
+    Policy,
+    answer_of,
+    by_itself,
+    possible,
+    row_ids,
+    settled,
+    stands_as_it_is,
+)
 from crdtcat.conflicts.write_set import Numbering
 from crdtcat.drive import put_all
 from crdtcat.errors import InvalidArgument
@@ -122,7 +130,7 @@ def _asked(policy: Policy, sides: Sides) -> Any:
     found = answer(sides)
     kind = sides.overlap.kind
     if isinstance(found, str | Answer):
-        return answer_of(kind, found)
+        return possible(sides.overlap, answer_of(kind, found))
     if kind not in WITH_ROWS and kind is not Kind.UPDATE_UPDATE:
         raise InvalidArgument(
             f"on_conflict: for {kind.value} answer {sorted(item.value for item in kind.rule.allowed)}, not "
@@ -130,7 +138,7 @@ def _asked(policy: Policy, sides: Sides) -> Any:
         )
     table = Incoming.of(found).reader(sides.session.known).read_all()
     if kind in WITH_ROWS:
-        return table
+        return table if possible(sides.overlap, WITH_ROWS[kind]) is WITH_ROWS[kind] else Answer.FAIL
     count = sides.overlap.rows.total
     if table.num_rows != count or not set(table.column_names) <= set(sides.overlap.columns):
         raise InvalidArgument(

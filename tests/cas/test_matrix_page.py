@@ -59,7 +59,7 @@ KEYED_THEIRS = {
     "delete": "delete by key",
     **{verb: verb for verb in ("update", "delete where", "overwrite")},
 }
-KEYED_MINE = {**KEYED_THEIRS, **dict.fromkeys((*test_keyed.APPENDS, "write"), "upsert, write")}
+KEYED_MINE = {**KEYED_THEIRS, **dict.fromkeys(("update", "write"), "update, write")}
 
 
 def without_key() -> Cells:
@@ -73,7 +73,7 @@ def without_key() -> Cells:
 
 
 def with_key() -> Cells:
-    played = {pair: [Kind(kind)] for pair, kind in test_keyed.MATRIX.items()}
+    played = {pair: list(map(Kind, kinds)) for pair, kinds in test_keyed.MATRIX.items()}
     return grouped(played, KEYED_MINE, KEYED_THEIRS)
 
 

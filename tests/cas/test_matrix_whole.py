@@ -1,4 +1,5 @@
-"""The rows of the conflict matrix for verbs that do several things at once: `write` and `restore`."""
+"""The rows of the conflict matrix for verbs that do several things at once: `write` and `restore`; and what
+overwrites of partitions overwrite."""
 
 from __future__ import annotations
 
@@ -119,3 +120,27 @@ def test_a_repetition_under_a_key_takes_a_number_and_counts_for_nothing() -> Non
     head = mine.head()
     assert (head.version, head.row_count, [item.number for item in head.history]) == (1, 1, [1])
     assert mine.append(rows("mo", 2)).number == 4
+
+
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.update("n = 0", {"day": "tu"}),
+        lambda t: t.append(rows("ta", 50)),
+        lambda t: t.overwrite(rows("ta", 50), where="day = 'ta'"),
+    ],
+    ids=["moved", "new", "overwritten"],
+)
+def test_what_comes_to_match_an_overwrite_is_told_where_it_is_serializable(
+    change: Verb, isolation: str
+) -> None:
+    """Partitions that were not there, and rows that an update moves in."""
+    mine, theirs = two(isolation=isolation)
+    meanwhile(mine, lambda: change(theirs))
+    try:
+        mine.overwrite(rows("tu", 30), where="day >= 't' and day < 'v'")
+        told = set()
+    except CommitConflict as error:
+        told = {item.kind for item in error.conflicts}
+    assert told == ({K.READ_WRITE} if isolation == "serializable" else set())

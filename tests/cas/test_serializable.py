@@ -17,7 +17,7 @@ from crdtcat import Catalog, Table
 from crdtcat.conflicts import Kind
 from crdtcat.errors import CommitConflict, InvalidArgument
 from crdtcat.reading import Read
-from tests.cas.scenes import Turn, in_threads, meanwhile, replayed, rows, two
+from tests.cas.scenes import Turn, in_threads, replayed
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
 
@@ -105,25 +105,6 @@ def test_a_count_is_changed_by_the_columns_of_its_scan(columns: list[str] | None
     assert mine.scan(columns, "n < 2").count() == 2
     t.update("n = 3", {"n": 1})
     assert kinds(lambda: mine.append([{"n": 9, "x": 9}])) == {Kind.READ_WRITE}
-
-
-@pytest.mark.parametrize(("isolation", "told"), [("snapshot", None), ("serializable", {Kind.READ_WRITE})])
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda t: t.update("n = 0", {"day": "tu"}),
-        lambda t: t.append(rows("ta", 50)),
-        lambda t: t.overwrite(rows("ta", 50), where="day = 'ta'"),
-    ],
-    ids=["moved", "new", "overwritten"],
-)
-def test_what_comes_to_match_an_overwrite_is_told_where_it_is_serializable(
-    change: Any, isolation: str, told: Any
-) -> None:
-    """Partitions that were not there, and rows that an update moves in."""
-    mine, theirs = two(isolation=isolation)
-    meanwhile(mine, lambda: change(theirs))
-    assert kinds(lambda: mine.overwrite(rows("tu", 30), where="day >= 't' and day < 'v'")) == told
 
 
 def test_what_came_between_the_read_and_the_head_of_the_verb_counts_too() -> None:

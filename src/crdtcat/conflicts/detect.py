@@ -97,12 +97,16 @@ def _scopes(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
         common = _within(theirs.added, mine.ops.scope)
         if common:
             tags = tuple(tag for tag, partition in theirs.chunks if partition in common)
-            yield Overlap(Kind.OVERWRITE_APPEND, theirs.id, theirs.number, tags=tags, partitions=common)
+            by_key = bool(theirs.keys)
+            yield Overlap(
+                Kind.OVERWRITE_APPEND, theirs.id, theirs.number, tags=tags, partitions=common, by_key=by_key
+            )
     elif theirs.ops.is_overwrite:
         common = _within(mine.added, theirs.ops.scope)
-        if common:  # an update of a keyed table adds rows too, of the cells that it sets
-            kind = Kind.UPDATE_OVERWRITE if mine.operation == "update" else Kind.APPEND_OVERWRITE
-            yield Overlap(kind, theirs.id, theirs.number, partitions=common)
+        if common:  # in a keyed table cells of rows that were there are rows too, by key
+            sets_cells = mine.operation in ("update", "write") and bool(mine.keys)
+            kind = Kind.UPDATE_OVERWRITE if sets_cells else Kind.APPEND_OVERWRITE
+            yield Overlap(kind, theirs.id, theirs.number, partitions=common, by_key=sets_cells)
 
 
 def _common_scope(mine: frozenset[bytes] | None, theirs: frozenset[bytes] | None) -> tuple[bytes | None, ...]:
@@ -118,8 +122,8 @@ def _within(added: frozenset[bytes | None], scope: frozenset[bytes] | None) -> t
 
 
 def _keys(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
-    """Keys of keyed tables; overwrites are compared by scope."""
-    if mine.ops.is_overwrite or theirs.ops.is_overwrite:
+    """Keys of keyed tables. What mine overwrites is compared by scope; where theirs does, it has keys."""
+    if mine.ops.is_overwrite:
         return
     found: dict[Kind, dict[str, KeyValues | None]] = {}
     columns: set[ColumnId] = set()

@@ -36,6 +36,8 @@ class Overlap:
         key_values: those keys, if all of them are known and named.
         doubt: why there may be no key in common: ranges of keys overlap, and the keys of one side could not
             be read, or were too many. Empty: it is exact.
+        by_key: whether it is about rows of a keyed table beside an overwrite. Then mine cannot leave out what
+            theirs touched: its rows would be there by halves, or theirs be gone.
         definitions: theirs, of the columns both changed.
         table: where, once an error tells it; a branch as "table@branch".
         part: which of mine's versions it is about, where mine has several.
@@ -52,6 +54,7 @@ class Overlap:
     keys: tuple[str, ...] = ()
     key_values: tuple[KeyValues, ...] = ()
     doubt: str = ""
+    by_key: bool = False
     definitions: tuple[tuple[ColumnId, DefinitionId], ...] = ()
     table: str = ""
     part: int = 0

@@ -73,7 +73,13 @@ class Policy:
 
     def answer(self, overlap: Overlap) -> Answer | Resolver:
         """What is to be done about one conflict."""
-        return self.answers.get(overlap.kind, overlap.kind.rule.default)
+        answer = self.answers.get(overlap.kind, overlap.kind.rule.default)
+        return possible(overlap, answer) if isinstance(answer, Answer) else answer
+
+
+def possible(overlap: Overlap, answer: Answer) -> Answer:
+    """An answer, or to fail where it cannot be had of this conflict."""
+    return Answer.FAIL if overlap.by_key and answer is Answer.THEIRS else answer
 
 
 def _answer(given: object) -> Answer:
