@@ -25,9 +25,10 @@ from crdtcat.spark.worker import task_begins
 
 BATCH_BYTES: Final = 2**20  # Arrow content; stays in caches, and Spark's allocator keeps no more than 4 MiB
 ALONE_BYTES: Final = 2**18  # of a table that is passed on as it is: joining it with others would copy it
-PARTITION_BYTES: Final = 128 * 2**20  # Arrow content; half a core minute of most queries
-PARTITION_BYTES_LEAST: Final = 64 * 2**20  # a fifth of a second of a core, of which a task's start is a tenth
-PARTITIONS_WANTED: Final = 8  # of a table that is not large: a few for each core of a small machine
+PARTITION_BYTES: Final = 128 * 2**20  # Arrow content, at most; half a core minute of most queries
+PARTITIONS_WANTED: Final = ((8, 64 * 2**20), (4, 16 * 2**20))
+"""Of a table that is not large: how many, a few for each core of a small machine, while each has that much. A
+task takes a fiftieth of a second of a core to start, which is a tenth of what 64 MiB take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +103,10 @@ def _nbytes(plan: Plan, unit: Readable) -> int:
 def deal(sizes: Sequence[int], partition_bytes: int | None) -> list[tuple[int, ...]]:
     """Neighbours together, cut where the bytes so far pass equal shares of the whole."""
     total = sum(sizes)
-    wanted = partition_bytes or min(
-        PARTITION_BYTES, max(PARTITION_BYTES_LEAST, math.ceil(total / PARTITIONS_WANTED))
-    )
-    count = min(len(sizes), max(1, math.ceil(total / wanted)))  # what is read at a time is not cut
+    wanted = math.ceil(total / (partition_bytes or PARTITION_BYTES))
+    if partition_bytes is None:
+        wanted = max(wanted, *(min(most, total // least) for most, least in PARTITIONS_WANTED))
+    count = min(len(sizes), max(1, wanted))  # what is read at a time is not cut
     shares: list[list[int]] = [[] for _ in range(count)]
     before = 0
     for number, size in enumerate(sizes):
