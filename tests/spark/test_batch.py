@@ -169,6 +169,8 @@ def test_shares_are_balanced_by_bytes() -> None:
     assert all(sum(sizes[number] for number in share) <= 20 + 30 for share in shares)
     even = deal([7] * 1000, 700)
     assert {len(share) for share in even} == {100}
+    mib = [2**20]
+    assert [len(deal(mib * count, None)) for count in (3, 40, 100, 270, 600, 2048)] == [1, 2, 4, 4, 8, 16]
     assert deal([], 10) == []
     assert deal([0, 0], None) == [(0, 1)]
     assert deal([10**15] * 3, 1) == [(0,), (1,), (2,)]  # however little a task is to read: no more than units

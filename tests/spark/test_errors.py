@@ -137,6 +137,9 @@ def test_options() -> None:
         ("batch", {"key": "a"}, "'key' is for writing"),
         ("read", {"partition_by": "a"}, "'partition_by'"),
         ("stream", {"query": "a"}, "'query'"),
+        ("write", {"not_null": "true"}, "'not_null' is for reading a batch"),
+        ("stream", {"not_null": "true"}, "'not_null' is for reading a batch"),
+        ("batch", {"not_null": "true", "changes": "true"}, "not changes"),
         ("batch", {"max_rows": "3"}, "'max_rows' is for reading a stream"),
         ("stream", {"at": "x"}, "'at' is for reading a batch"),
         ("batch", {"start": "latest"}, "'start' is for reading changes"),
@@ -157,6 +160,8 @@ def test_relative_paths() -> None:
             parse_options(place, "read")
     with pytest.raises(InvalidArgument, match="'catalog' is missing"):
         parse_options({"path": "t"}, "read")
+    with pytest.raises(InvalidArgument, match="saveAsTable"):
+        parse_options({}, "batch")
 
 
 def test_what_is_no_session_and_no_frame(spark: Any, tmp_path: Path) -> None:

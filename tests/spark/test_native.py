@@ -60,6 +60,10 @@ def test_names_that_differ_by_case(spark: Any, tmp_path: Path) -> None:
             assert sorted(map(repr, map(tuple, frame.collect()))) == sorted(
                 repr(tuple(row.values())) for row in table.read(columns, filter=filter).to_pylist()
             )
+    lake.commit("nested", {"s": [{"a": 1, "A": 2}], "l": [[{"Ä": 1, "ä": 2}]]})
+    assert [(tuple(row.s), tuple(row.l[0])) for row in load(spark, lake, "nested").collect()] == [
+        ((1, 2), (1, 2))
+    ]
 
 
 @pytest.mark.parametrize(

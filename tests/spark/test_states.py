@@ -100,7 +100,7 @@ def test_local_and_spark_agree(spark: Any, tmp_path: Path, seed: int) -> None:
     for at in (None, rng.choice(tokens)):
         local = table.read(at=at)
         frames.append((local, load(spark, lake, "t", at=at)))
-        source = spark.read.format("crdtcat").options(**({"at": at} if at else {}))
+        source = spark.read.format("crdtcat").options(**({"at": at} if at else {"not_null": "true"}))
         frames.append((local, source.load(f"{lake.url}/t")))
     filter = rng.choice(["shop = 's1'", "shop = 's2' or shop is null", "shop > 's0' and shop != 's2'"])
     frames.append((table.read(filter=filter), load(spark, lake, "t", filter=filter)))
@@ -171,7 +171,7 @@ def test_states_of_the_property_tests(spark: Any, tmp_path: Path) -> None:
 
 
 def by_format(spark: Any, lake: Catalog, name: str) -> Any:
-    return spark.read.format("crdtcat").load(f"{lake.url}/{name}")
+    return spark.read.format("crdtcat").option("not_null", "true").load(f"{lake.url}/{name}")
 
 
 def partitioned_state(lake: Catalog, seed: int) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -49,6 +50,7 @@ _OURS: Final = {
 }
 """How segments are read, whatever the session says of other files: its settings may leave out damaged and
 missing ones in silence, or take days before 1582 for those of another calendar."""
+CONDITION_RUNS_MAX: Final = 32  # Spark compares every row with each of them, and compiles a condition
 _GLOBS: Final = frozenset("{}[]*?\\")  # Spark would expand them in a path
 
 
@@ -154,11 +156,26 @@ def _values(group: NativeGroup) -> list[Any]:
 
 
 def _within(spark: Any, frame: Any, runs: Sequence[Run]) -> Any:
-    """The rows of some runs of files; those of a run given twice come twice."""
+    """The rows of some runs of files; those of a run given twice come twice.
+
+    A few runs are a condition, which costs a row a fraction of a join; only a join makes rows come twice."""
+    if len(runs) <= CONDITION_RUNS_MAX and not _overlap(runs):
+        wanted: dict[str, Any] = {}
+        for run in runs:
+            inside = (F.col("row") >= run.start) & (F.col("row") < run.stop)
+            name = run.file.rpartition("/")[2]
+            wanted[name] = wanted[name] | inside if name in wanted else inside
+        of_files = [(F.col("file") == name) & inside for name, inside in wanted.items()]
+        return frame.filter(reduce(lambda one, other: one | other, of_files))
     listed = [(run.file.rpartition("/")[2], run.start, run.stop) for run in runs]
-    wanted = F.broadcast(spark.createDataFrame(listed, "of string, start long, stop long"))
+    ranges = F.broadcast(spark.createDataFrame(listed, "of string, start long, stop long"))
     inside = (F.col("row") >= F.col("start")) & (F.col("row") < F.col("stop"))
-    return frame.join(wanted, (F.col("file") == F.col("of")) & inside)
+    return frame.join(ranges, (F.col("file") == F.col("of")) & inside)
+
+
+def _overlap(runs: Sequence[Run]) -> bool:
+    ordered = sorted((run.file, run.start, run.stop) for run in runs)
+    return any(one[0] == other[0] and other[1] < one[2] for one, other in pairwise(ordered))
 
 
 def _shown(plan: Plan, group: NativeGroup, frame: Any) -> Any:

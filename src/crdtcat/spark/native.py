@@ -220,12 +220,18 @@ def _is_native(t: pa.DataType) -> bool:
     if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
         return _is_native(t.value_type)
     if pt.is_struct(t) or pt.is_map(t) or pt.is_list(t) or pt.is_large_list(t):
-        return t.num_fields > 0 and all(_is_native(child) for child in _children(t))
+        return t.num_fields > 0 and _names_differ(t) and all(_is_native(child) for child in _children(t))
     return bool(
         (pt.is_timestamp(t) and t.unit == "us")
         or (pt.is_decimal(t) and t.precision <= 38 and 0 <= t.scale <= t.precision)
         or (pt.is_fixed_size_binary(t) and t.byte_width > 0)
     )
+
+
+def _names_differ(t: pa.DataType) -> bool:
+    """Whether Spark, which does not regard case, tells the fields of a struct apart."""
+    names = [t.field(i).name.casefold() for i in range(t.num_fields)]
+    return len(set(names)) == len(names)
 
 
 def _children(t: pa.DataType) -> list[pa.DataType]:

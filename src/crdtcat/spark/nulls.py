@@ -1,9 +1,9 @@
 """Columns without a null: what statistics say of a pinned snapshot, and what is done should they be wrong.
 
-Spark looks at every cell of a column that may hold nulls before it takes its value, a third of the time it
-spends on Arrow batches. Where no row of a snapshot is null it need not, and a snapshot never changes. So a
-frame of one may declare such columns not null, whatever the table allows. A stream may not: it shows rows that
-are still to come.
+Spark looks at every cell of a column that may hold nulls before it takes its value, which is a good part of
+what it does with Arrow batches. Where no row of a snapshot is null it need not, and a snapshot never changes:
+a frame of one may declare such columns not null, whatever the table allows. A stream may not, since it shows
+rows that are still to come.
 
 Spark would show anything at all for a null where it was told that there is none, so tasks look once more, at
 the count that every batch has of them anyway."""
@@ -36,12 +36,13 @@ def declared(schema: pa.Schema, not_null: frozenset[str]) -> pa.Schema:
     return pa.schema([field.with_nullable(field.nullable and field.name not in not_null) for field in schema])
 
 
-def require_none(table: pa.Table, not_null: frozenset[str]) -> pa.Table:
-    """The table, if its columns `not_null` hold no null. Raises `Corrupt`, naming one that does."""
-    for name in table.schema.names if not_null else ():
-        if name in not_null and table.column(name).null_count:
+def require_none(table: pa.Table, not_null: frozenset[str], name: str) -> pa.Table:
+    """The rows of the table `name`, if their columns `not_null` hold no null. Raises `Corrupt`, naming one
+    that does."""
+    for column in table.schema.names if not_null else ():
+        if column in not_null and table.column(column).null_count:
             raise Corrupt(
-                f"column {name!r} holds nulls where statistics count none: run verify; "
-                "reading without not_null shows the rows as they are"
+                f"statistics of table {name!r}",
+                f"column {column!r} has nulls, and they count none; without not_null the rows can be read",
             )
     return table

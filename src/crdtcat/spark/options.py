@@ -144,6 +144,11 @@ def _check_names(options: Mapping[str, str], use: Use) -> None:
 
 
 def _place(options: Mapping[str, str]) -> tuple[str, str]:
+    if not options:  # what Spark hands over for a table of its own catalog
+        raise InvalidArgument(
+            "there are no options, and Spark's own catalog keeps none: what saveAsTable entered is read by "
+            "spark.read.format('crdtcat').load('<catalog>/<table>')"
+        )
     path = options.get("path", "")
     if path and ("catalog" in options or "table" in options):
         raise InvalidArgument("give either the path <catalog>/<table>, or the options catalog and table")

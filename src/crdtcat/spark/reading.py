@@ -23,11 +23,12 @@ from crdtcat.spark.pinned import Pinned, Readable
 from crdtcat.spark.types import arrow_schema, spark_schema, to_spark
 from crdtcat.spark.worker import task_begins
 
-BATCH_ROWS: Final = 64 * 1024  # at 10,000 a scan takes a sixth longer
-ALONE_ROWS: Final = 16 * 1024  # of a table that is passed on as it is: joining it with others would copy it
-PARTITION_BYTES: Final = 128 * 2**20  # Arrow content; half a core minute of most queries
-PARTITION_BYTES_LEAST: Final = 16 * 2**20  # a smaller task costs more to start than to run
-PARTITIONS_WANTED: Final = 8  # of a table that is not large: a few for each core of a small machine
+BATCH_BYTES: Final = 2**20  # Arrow content; stays in caches, and Spark's allocator keeps no more than 4 MiB
+ALONE_BYTES: Final = 2**18  # of a table that is passed on as it is: joining it with others would copy it
+PARTITION_BYTES: Final = 128 * 2**20  # Arrow content, at most; half a core minute of most queries
+PARTITIONS_WANTED: Final = ((8, 64 * 2**20), (4, 16 * 2**20))
+"""Of a table that is not large: how many, a few for each core of a small machine, while each has that much. A
+task takes a fiftieth of a second of a core to start, which is a tenth of what 64 MiB take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,10 @@ class Selection:
     def batches(self, numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of some units, as Spark expects them."""
         task_begins()
-        tables = (require_none(table, self.not_null) for found in self.tables(numbers) for table in found)
+        name = self.pinned.table
+        tables = (
+            require_none(table, self.not_null, name) for found in self.tables(numbers) for table in found
+        )
         return gathered(tables, arrow_schema(self.schema()))
 
 
@@ -99,10 +103,10 @@ def _nbytes(plan: Plan, unit: Readable) -> int:
 def deal(sizes: Sequence[int], partition_bytes: int | None) -> list[tuple[int, ...]]:
     """Neighbours together, cut where the bytes so far pass equal shares of the whole."""
     total = sum(sizes)
-    wanted = partition_bytes or min(
-        PARTITION_BYTES, max(PARTITION_BYTES_LEAST, math.ceil(total / PARTITIONS_WANTED))
-    )
-    count = min(len(sizes), max(1, math.ceil(total / wanted)))  # what is read at a time is not cut
+    wanted = math.ceil(total / (partition_bytes or PARTITION_BYTES))
+    if partition_bytes is None:
+        wanted = max(wanted, *(min(most, total // least) for most, least in PARTITIONS_WANTED))
+    count = min(len(sizes), max(1, wanted))  # what is read at a time is not cut
     shares: list[list[int]] = [[] for _ in range(count)]
     before = 0
     for number, size in enumerate(sizes):
@@ -113,25 +117,29 @@ def deal(sizes: Sequence[int], partition_bytes: int | None) -> list[tuple[int, .
 
 
 def gathered(tables: Iterator[pa.Table], target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Tables as batches of about `BATCH_ROWS`: small ones joined, large ones cut, none without rows."""
+    """Tables as batches of about `BATCH_BYTES`: small ones joined, large ones cut, none without rows."""
     waiting: list[pa.Table] = []
-    rows = 0
+    size = 0
     for table in tables:
         if not table.num_rows:
             continue
-        alone = table.num_rows >= ALONE_ROWS
-        if waiting and (alone or rows + table.num_rows > BATCH_ROWS):
-            yield from _batches(waiting)
-            waiting, rows = [], 0
-        waiting.append(to_spark(table, target))
-        rows += table.num_rows
+        shown = to_spark(table, target)
+        nbytes = shown.nbytes
+        alone = nbytes >= ALONE_BYTES
+        if waiting and (alone or size + nbytes > BATCH_BYTES):
+            yield from _batches(waiting, size)
+            waiting, size = [], 0
+        waiting.append(shown)
+        size += nbytes
         if alone:
-            yield from _batches(waiting)
-            waiting, rows = [], 0
+            yield from _batches(waiting, size)
+            waiting, size = [], 0
     if waiting:
-        yield from _batches(waiting)
+        yield from _batches(waiting, size)
 
 
-def _batches(waiting: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+def _batches(waiting: list[pa.Table], size: int) -> Iterator[pa.RecordBatch]:
+    """The tables as one, cut into batches of about equal length."""
     whole = pa.concat_tables(waiting).combine_chunks()
-    yield from whole.to_batches(max_chunksize=2 * BATCH_ROWS)
+    count = math.ceil(size / BATCH_BYTES)
+    yield from whole.to_batches(max_chunksize=max(1, math.ceil(whole.num_rows / max(1, count))))
