@@ -90,12 +90,14 @@ def measure(
     seconds: float,
     rows: int = ROWS,
 ) -> Point:
-    """One point: a fresh table, `processes` writers at once, then a cold reader."""
-    place = where.fresh(kind, workers.entrant)
+    """One point: a fresh table, `processes` writers at once, then a cold reader. Only the writers are far
+    away: nobody waits for what is not measured."""
+    place = where.fresh(NEAR if kind == FAR else kind, workers.entrant)
     total = processes * commits
     common: dict[str, Any] = {"place": place.to_json(), "variant": variant}
     workers.ask("create", **common, rows=rows, rows_max=total * rows)
-    shares = [{**common, "first": at * commits, "commits": commits, "rows": rows} for at in range(processes)]
+    seen = {**common, "place": (where.far(place) if kind == FAR else place).to_json()}
+    shares = [{**seen, "first": at * commits, "commits": commits, "rows": rows} for at in range(processes)]
     for answer in workers.together("ready", shares, seconds=120):
         answer.result()
     before = where.now() if kind == FAR else None
