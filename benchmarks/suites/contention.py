@@ -168,7 +168,8 @@ def series(
         for entrant in job.entrants(in_database=True):
             with crew(entrant, job.overtime) as workers:
                 for kind, counts in kinds.items():
-                    variants = entrant.variants
+                    # In a short run it failed nobody: what more retries would change is in the full one.
+                    variants = job.variants(entrant) if entrant.in_database else entrant.variants
                     if unforced and entrant.forces and kind == LOCAL:
                         variants = (*variants, UNFORCED)
                     for variant in variants:
