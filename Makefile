@@ -52,8 +52,8 @@ bench-peers: $(PEERS)/.installed  ## The peers' own environment, for the benchma
 bench: setup bench-peers  ## Measure against peers, short sizes
 	$(BIN)/python -m benchmarks
 
-bench-full: setup bench-peers  ## The same at full size, hours
-	$(BIN)/python -m benchmarks --full
+bench-full: setup bench-peers  ## The same at full size, hours; run again, it goes on where it was ended
+	$(BIN)/python -m benchmarks --full --resume
 
 proofs: setup  ## Machine-checked proofs and models
 	$(BIN)/python -m proofs

@@ -14,26 +14,28 @@ from benchmarks.crew import shared_crews
 from benchmarks.engines import ENTRANTS
 from benchmarks.job import Job
 from benchmarks.places import one_server
-from benchmarks.report import cores_busy, machine, save
+from benchmarks.report import cores_busy, is_done, machine, save, seconds_before
 
-SUITES = (
-    "contention",
-    "read-cost",
-    "compaction",
-    "conflicts",
-    "disjoint",
-    "storage",
-    "throughput",
-    "merge",
-    "replays",
-    "commits",
-    "heads",
-    "reads",
-    "spark",
-    "chunks",
-    "writes",
-    "trees",
-)
+MINUTES = {
+    "contention": 90.0,
+    "read-cost": 45.0,
+    "compaction": 25.0,
+    "conflicts": 0.5,
+    "disjoint": 40.0,
+    "storage": 60.0,
+    "throughput": 5.0,
+    "merge": 5.0,
+    "replays": 40.0,
+    "commits": 5.0,
+    "heads": 0.5,
+    "reads": 1.0,
+    "spark": 8.0,
+    "chunks": 1.0,
+    "writes": 0.5,
+    "trees": 0.5,
+}
+"""The suites in their order, with a guess at what each takes at full size on 2 cores."""
+SUITES = tuple(MINUTES)
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 
 
@@ -58,6 +60,11 @@ def main() -> None:
         "--output", type=Path, default=FOLDER, help="where the pages go; docs/benchmarks by default"
     )
     parser.add_argument("--no-save", action="store_true", help="print only")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="leave out suites that have a page of this size, made by these sources and packages",
+    )
     chosen = parser.parse_args()
     engines = tuple(chosen.engines.split(","))
     for names, known, what in ((chosen.suites, SUITES, "suite"), (engines, tuple(ENTRANTS), "engine")):
@@ -65,9 +72,22 @@ def main() -> None:
             parser.error(f"no {what} {unknown[0]!r}; there are {', '.join(known)}")
     job = Job(chosen.size or "short", engines)
     print(f"# crdtcat benchmarks\n\n{machine()}")
-    failed = run(chosen.suites or SUITES, job, None if chosen.no_save else chosen.output)
+    names = chosen.suites or SUITES
+    if chosen.resume:
+        names = [name for name in names if not is_done(name, chosen.output, job.size)]
+    print(f"\n{estimate(names, job.size, chosen.output)}", flush=True)
+    failed = run(names, job, None if chosen.no_save else chosen.output)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
+
+
+def estimate(names: Sequence[str], size: str, folder: Path) -> str:
+    """What lies ahead: what each suite took when its page was written at this size, else a guess."""
+    minutes = {name: (seconds_before(name, folder, size) or MINUTES[name] * 60) / 60 for name in names}
+    if size != "full" and not all(seconds_before(name, folder, size) for name in names):
+        return f"{len(names)} suites, {size}."
+    each = ", ".join(f"{name} {one:.1f}" for name, one in minutes.items())
+    return f"About {sum(minutes.values()):.0f} minutes, {size}: {each}." if each else "All is done."
 
 
 def run(names: Sequence[str], job: Job, folder: Path | None) -> list[str]:

@@ -8,8 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, HEIGHT = 760, 400
-LEFT, RIGHT, TOP, BOTTOM = 70, 190, 44, 48
+WIDTH, HEIGHT = 860, 400
+LEFT, RIGHT, TOP, BOTTOM = 70, 290, 44, 48
+BAR = 22
+"""Height of a bar, with the space below it."""
+TICK_SPACE = 34
+"""Numbers of an axis are this far apart at least."""
 COLOURS = {
     "crdtcat": "#0b6e4f",
     "raw": "#888888",
@@ -25,11 +29,12 @@ OTHERS = ("#d62728", "#8c564b", "#e377c2", "#7f7f00", "#2ca02c")
 
 @dataclass(frozen=True)
 class Plot:
-    """Series of (x, y) on two logarithmic axes: what is measured here spans orders of magnitude.
+    """Series of (x, y) on two logarithmic axes: what is measured here spans orders of magnitude. Where all
+    have one and the same x, a bar for each.
 
     Attributes:
         name: part of the file's name.
-        series: name to points; a name like `Delta, generous` takes Delta's colour, dashed.
+        series: name to points; a name like `Delta, generous` takes Delta's colour, dashed and hollow.
     """
 
     name: str
@@ -40,12 +45,9 @@ class Plot:
 
     def svg(self) -> str:
         points = [point for line in self.series.values() for point in line if point[0] > 0 and point[1] > 0]
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"',
-            '  font-family="sans-serif" font-size="12" fill="#333">',
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-            f'<text x="{LEFT}" y="24" font-size="15" font-weight="bold">{escape(self.title)}</text>',
-        ]
+        if len({x for x, _ in points}) == 1 and len(points) > 1:
+            return self._bars(points[0][0])
+        parts = _begun(self.title, HEIGHT)
         if points:
             across = _Axis([x for x, _ in points], LEFT, WIDTH - RIGHT, exact=True)
             up = _Axis([y for _, y in points], HEIGHT - BOTTOM, TOP, exact=False)
@@ -54,15 +56,46 @@ class Plot:
                 parts += _line(number, name, line, across, up)
         return "\n".join([*parts, "</svg>", ""])
 
+    def _bars(self, x: float) -> str:
+        """One bar for each series, from the left, on a logarithmic axis."""
+        bars = {name: line[0][1] for name, line in self.series.items() if line and line[0][1] > 0}
+        height = TOP + BAR * len(bars) + BOTTOM
+        across = _Axis([*bars.values()], RIGHT, WIDTH - LEFT, exact=False)
+        parts = _begun(f"{self.title}, {x:,g} {self.x}", height)
+        for value in across.ticks:
+            at = across.at(value)
+            parts.append(f'<path d="M{at:.1f} {TOP - 4}V{height - BOTTOM}" stroke="#ddd"/>')
+            parts.append(
+                f'<text x="{at:.1f}" y="{height - BOTTOM + 16}" text-anchor="middle">{value:,g}</text>'
+            )
+        for number, (name, value) in enumerate(bars.items()):
+            colour, dash = _look(number, name)
+            top, wide = TOP + BAR * number, across.at(value) - RIGHT
+            fill = f'fill="#fff" stroke="{colour}"{dash}' if dash else f'fill="{colour}" stroke="{colour}"'
+            parts += [
+                f'<text x="{RIGHT - 8}" y="{top + 13}" text-anchor="end">{escape(name)}</text>',
+                f'<rect x="{RIGHT}" y="{top}" width="{wide:.1f}" height="{BAR - 6}" {fill}/>',
+                f'<text x="{RIGHT + wide + 6:.1f}" y="{top + 13}">{_figure(value)}</text>',
+            ]
+        parts.append(
+            f'<text x="{(RIGHT + WIDTH - LEFT) / 2}" y="{height - 10}" text-anchor="middle">{escape(self.y)}'
+            "</text>"
+        )
+        return "\n".join([*parts, "</svg>", ""])
+
     def _grid(self, across: _Axis, up: _Axis) -> list[str]:
         parts = []
         for value in up.ticks:
             y = up.at(value)
             parts.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>')
             parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:,g}</text>')
+        last = -math.inf
         for value in across.ticks:
             x = across.at(value)
             parts.append(f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#eee"/>')
+            if x - last < TICK_SPACE:
+                continue  # two numbers would stand in each other's way
+            last = x
             parts.append(
                 f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{value:,g}</text>'
             )
@@ -93,17 +126,36 @@ class _Axis:
         return self._start + (math.log10(value) - self._low) / self._span * (self._stop - self._start)
 
 
-def _line(number: int, name: str, line: Sequence[tuple[float, float]], across: _Axis, up: _Axis) -> list[str]:
+def _begun(title: str, height: float) -> list[str]:
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"',
+        '  font-family="sans-serif" font-size="12" fill="#333">',
+        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
+        f'<text x="{LEFT}" y="24" font-size="15" font-weight="bold">{escape(title)}</text>',
+    ]
+
+
+def _figure(value: float) -> str:
+    """Three digits, or all there are before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _look(number: int, name: str) -> tuple[str, str]:
+    """An engine's colour, and dashes for settings other than its defaults."""
     base, _, variant = name.partition(", ")
-    colour = COLOURS.get(base, OTHERS[number % len(OTHERS)])
-    dash = ' stroke-dasharray="5 4"' if variant else ""
+    return COLOURS.get(base, OTHERS[number % len(OTHERS)]), ' stroke-dasharray="5 4"' if variant else ""
+
+
+def _line(number: int, name: str, line: Sequence[tuple[float, float]], across: _Axis, up: _Axis) -> list[str]:
+    colour, dash = _look(number, name)
+    fill = f'fill="#fff" stroke="{colour}" stroke-width="1.5"' if dash else f'fill="{colour}"'
     shown = [(across.at(x), up.at(y)) for x, y in line if x > 0 and y > 0]
     path = " ".join(f"{'L' if at else 'M'}{x:.1f} {y:.1f}" for at, (x, y) in enumerate(shown))
     y = TOP + 8 + 18 * number
     edge = WIDTH - RIGHT + 14
     return [
         f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>' if shown else "",
-        *(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in shown),
+        *(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" {fill}/>' for x, y in shown),
         f'<path d="M{edge} {y}h22" stroke="{colour}" stroke-width="2"{dash}/>',
         f'<text x="{edge + 28}" y="{y + 4}">{escape(name)}</text>',
     ]

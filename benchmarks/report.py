@@ -3,6 +3,7 @@ machine."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -10,12 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.peers import versions
+from benchmarks.peers import ROOT, versions
 from benchmarks.plots import Plot
 
 _BEGAN = time.monotonic()
@@ -70,6 +72,7 @@ def save(
         "size": size,
         "seconds": round(seconds),
         "packages": versions(),
+        "sources": sources(),
     }
     data = {
         "suite": suite,
@@ -101,6 +104,35 @@ def save(
     for table in results.tables:
         lines += ["", table.markdown()]
     (folder / f"{suite}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def seconds_before(suite: str, folder: Path, size: str) -> float | None:
+    """What the suite took when its page was written, if that was at this size."""
+    said = _said(suite, folder)
+    return float(said["seconds"]) if said.get("size") == size else None
+
+
+def is_done(suite: str, folder: Path, size: str) -> bool:
+    """Whether there is a page of this size, and nothing it depends on has changed since."""
+    said = _said(suite, folder)
+    known = (said.get("size"), said.get("packages"), said.get("sources"))
+    return known == (size, versions(), sources())
+
+
+def _said(suite: str, folder: Path) -> dict[str, Any]:
+    path = folder / f"{suite}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
+@cache
+def sources() -> str:
+    """A hash of the code that measures and of the code that is measured."""
+    seen = hashlib.sha256()
+    for part in ("benchmarks", "src"):
+        for path in sorted((ROOT / part).rglob("*.py")):
+            seen.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
+    return seen.hexdigest()[:16]
 
 
 def progress(text: str) -> None:

@@ -8,27 +8,32 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import threading
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from benchmarks.__main__ import SUITES
+from benchmarks.__main__ import SUITES, estimate
 from benchmarks.__main__ import run as run_suites
 from benchmarks.changes import CASES, change
-from benchmarks.crew import EngineFailed, crew
+from benchmarks.crew import EngineFailed, crew, shared_crews
 from benchmarks.engines import ENTRANTS, UNFORCED
 from benchmarks.engines.base import Place
 from benchmarks.engines.forcing import force
 from benchmarks.engines.ours import Ours
 from benchmarks.engines.raw import Raw
 from benchmarks.job import Job
+from benchmarks.latency_proxy import delayed
 from benchmarks.places import FAR, NEAR, one_server, places
 from benchmarks.plots import Plot
-from benchmarks.report import Results, Table, cores_busy, load, save
-from benchmarks.request_count import RequestCount
+from benchmarks.report import Results, Table, cores_busy, is_done, load, save, seconds_before
+from benchmarks.request_count import Questions, RequestCount
 from benchmarks.rows import batch, found, wide
 from benchmarks.small_commits import FOLDER
 from benchmarks.suites import (
@@ -225,6 +230,87 @@ def test_requests_are_counted_through_the_proxy_and_suites_share_a_server() -> N
     assert (point.lost, point.failed) == (0, 0)
 
 
+def _echo(listener: socket.socket) -> None:
+    """Send back what each client sends, until it has said everything."""
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        with client:
+            while data := client.recv(1 << 16):
+                client.sendall(data)
+
+
+@pytest.mark.parametrize("http", [True, False])
+def test_the_proxy_carries_every_byte_in_order_and_later(http: bool) -> None:
+    put = b"PUT /b/k HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n" + os.urandom(3_000_000)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_echo, args=(listener,), daemon=True).start()
+        with delayed(listener.getsockname(), 0.01, http=http) as proxy, ThreadPoolExecutor(3) as threads:
+
+            def one(_: int) -> tuple[bytes, float]:
+                with socket.create_connection(proxy.address) as client:
+                    threading.Thread(target=client.sendall, args=(put,)).start()
+                    began, found = time.monotonic(), client.recv(1)
+                    waited = time.monotonic() - began
+                    while len(found) < len(put):  # slower than it comes: some of it has to wait in the proxy
+                        found += client.recv(1 << 20)
+                    client.shutdown(socket.SHUT_WR)
+                    assert client.recv(1) == b""  # the end travels there and back, too
+                    return found, waited
+
+            for found, waited in threads.map(one, range(3)):
+                assert found == put
+                assert waited >= 0.02
+            assert proxy.traffic == {"up": 3 * len(put), "down": 3 * len(put)}
+            assert set(proxy.requests) == ({"PUT"} if http else {"QUERY"})
+            assert not http or proxy.requests["PUT"] == 3
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_round_trips_are_counted_where_nothing_is_known_of_the_protocol() -> None:
+    counts: Counter[str] = Counter()
+    asked = Questions(counts)
+    for _ in range(2):
+        asked.take(b"in")
+        asked.take(b" pieces")
+        asked.answered()
+        asked.answered()
+    assert counts == {"QUERY": 2}
+
+
+def test_suites_take_over_workers_and_leave_nothing_open(tmp_path: Path) -> None:
+    common = {"place": Place(f"{tmp_path}/aside", f"{tmp_path}/table").to_json(), "variant": "default"}
+    with shared_crews():
+        with crew(ENTRANTS["raw"]) as workers:
+            workers.ask("create", **common, rows=10, rows_max=0, seconds=60)
+            (first,) = workers.workers
+        with crew(ENTRANTS["raw"]) as workers, crew(ENTRANTS["raw"], new=True) as others:
+            assert workers.hire(1) == [first]
+            assert others.hire(1) != [first]
+            with pytest.raises(EngineFailed, match="Assertion"):  # the handle was closed
+                workers.ask("build", first=0, commits=1, rows=10, limit=60.0)
+        pids = [first.pid, others.workers[0].pid]
+    for _ in range(100):
+        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+            return
+        time.sleep(0.1)
+    raise AssertionError("workers outlive their block")
+
+
+def test_a_run_goes_on_where_it_was_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_suites(("trees",), TINY, tmp_path) == []
+    assert is_done("trees", tmp_path, "tiny")
+    assert not is_done("writes", tmp_path, "tiny")
+    assert not is_done("trees", tmp_path, "full")
+    assert seconds_before("trees", tmp_path, "tiny") is not None
+    assert "2 suites" in estimate(("trees", "writes"), "tiny", tmp_path)
+    assert "About 1 minutes, full: trees 0.5, writes 0.5." in estimate(("trees", "writes"), "full", tmp_path)
+    monkeypatch.setattr("benchmarks.report.sources", lambda: "others")
+    assert not is_done("trees", tmp_path, "tiny")
+
+
 def test_a_worker_that_cannot_start_is_named() -> None:
     broken = ENTRANTS["Delta"].__class__("none", "no_such_adapter", (), is_peer=False)
     with crew(broken) as workers, pytest.raises(EngineFailed, match="no_such_adapter"):
@@ -361,6 +447,9 @@ def test_results_are_kept_as_pages_data_and_plots(tmp_path: Path) -> None:
     picture = (tmp_path / "suite-1.svg").read_text()
     assert "Plot &lt;1&gt;" in picture
     assert picture.count("<circle") == 2
+    bars = Plot("1", "Rate", "processes", "commits/s", {"crdtcat": [(16, 220)], "Delta, generous": [(16, 3)]})
+    assert "Rate, 16 processes" in bars.svg()
+    assert bars.svg().count("<rect") == 3
 
 
 @pytest.mark.parametrize(("versions", "per"), [(10, 3), (40, 1)])

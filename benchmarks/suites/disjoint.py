@@ -12,7 +12,7 @@ import pyarrow as pa
 from benchmarks.crew import Crew, EngineFailed, crew
 from benchmarks.engines import UNFORCED, Entrant
 from benchmarks.job import Job, label
-from benchmarks.places import FAR, LOCAL, Places, places
+from benchmarks.places import FAR, LOCAL, NEAR, Places, places
 from benchmarks.report import Results, progress
 from benchmarks.suites.contention import WAITS, waiting
 from crdtcat import Catalog
@@ -60,7 +60,7 @@ def run(job: Job) -> Results:
     short: Kinds = {LOCAL: (8,), FAR: (8,)}
     full: Kinds = dict.fromkeys((LOCAL, FAR), (2, 8, 32))
     kinds = job.pick(tiny, short, full)
-    commits, seconds = job.pick((2, 20.0), (5, 2.5), (20, 60.0))
+    commits, seconds = job.pick((2, 20.0), (30, 1.5), (200, 20.0))
     rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}
     notes: dict[str, list[str]] = {kind: [] for kind in kinds}
     with places() as where:
@@ -110,10 +110,11 @@ def _with_ratios(rows: list[list[Any]]) -> None:
 
 def _measured(workers: Crew, where: Places, part: Part) -> tuple[list[Any], str]:
     kind, variant, processes, commits, seconds = part
-    place = where.fresh(kind, workers.entrant)
+    place = where.fresh(NEAR if kind == FAR else kind, workers.entrant)
     common: dict[str, Any] = {"place": place.to_json(), "variant": variant}
     workers.ask("filled", **common, rows=processes * ROWS_EACH)
-    shares = [{**common, "first": me * ROWS_EACH, "each": ROWS_EACH} for me in range(processes)]
+    seen = {**common, "place": (where.far(place) if kind == FAR else place).to_json()}
+    shares = [{**seen, "first": me * ROWS_EACH, "each": ROWS_EACH} for me in range(processes)]
     for answer in workers.together("ready_to_update", shares, seconds=120):
         answer.result()
     before = where.now() if kind == FAR else None

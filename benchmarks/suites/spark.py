@@ -73,7 +73,7 @@ def run(job: Job) -> Results:
     """All of it in one session."""
     results = Results()
     count, tasks, rounds = job.pick((40_000, 4, 0), (5_000_000, 50, 3), (5_000_000, 200, 5))
-    committed, dying = job.pick((8_000, 4), (200_000, 25), (1_000_000, 200))
+    committed, dying = job.pick((8_000, 4), (200_000, 15), (1_000_000, 200))
     with tempfile.TemporaryDirectory(prefix="crdtcat-bench-") as folder, quiet_session("benchmark") as spark:
         lake = Catalog(Path(folder) / "lake", upkeep=False)
         plain = Path(folder) / "parquet"

@@ -13,7 +13,7 @@ from benchmarks.places import LOCAL, Places, places
 from benchmarks.report import Results, progress
 
 PURPOSE = (
-    "4 versions (50 in the full run) of a table of 6 columns, each 3 to 5 % different from the one "
+    "10 versions (50 in the full run) of a table of 6 columns, each 3 to 5 % different from the one "
     "before, every version kept readable; and 10 versions of 100,000 rows of 4 columns (id, random "
     "float, one "
     "of 4 strings, random moment), of which 5 % of the rows are new each time. Each engine stores them "
@@ -46,7 +46,7 @@ HEADER = [
 def run(job: Job) -> Results:
     results = Results()
     rewritten = Versions(("clustered", "scattered"), *job.pick((2_000, 3), (100_000, 10), (100_000, 10)))
-    changed = Versions(tuple(CASES), *job.pick((2_000, 3), (30_000, 4), (1_000_000, 50)))
+    changed = Versions(tuple(CASES), *job.pick((2_000, 3), (20_000, 10), (1_000_000, 50)))
     limit = job.pick(60.0, 4.0, 3_600.0)
     with places() as where:
         for entrant in job.entrants():
