@@ -81,7 +81,6 @@ def pack(value: Any) -> bytes:
 
 
 _SCALARS: Final = frozenset({int, float, str, bytes, bool, type(None)})
-_TEXT: Final = frozenset({str})
 
 
 def _ordered(value: Any) -> Any:
@@ -92,7 +91,7 @@ def _ordered(value: Any) -> Any:
             return value
         return [item if type(item) in _SCALARS else _ordered(item) for item in value]
     if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 (an abstract class is asked last)
-        keys = sorted(value) if _TEXT.issuperset(map(type, value)) else sorted(value, key=_by_type)
+        keys = sorted(value) if len({*map(type, value)}) <= 1 else sorted(value, key=_by_type)
         return {key: _ordered(value[key]) for key in keys}
     return value
 
