@@ -20,7 +20,8 @@ from crdtcat.conflicts import Answer, Overlap, WriteSet, overlaps, write_set
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
 from crdtcat.key_reading import KeyReader
-from crdtcat.log import Log, State, join
+from crdtcat.log import Log, join
+from crdtcat.log.commits import log_of_commit
 from crdtcat.modes import ModeSwitched
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import claim_name
@@ -218,7 +219,7 @@ def judged(change: LogChange, number: int, data: ObjectBytes) -> Verdict:
         if not change.decisions[id.writer]:
             return Verdict(id, void=True)
     name = claim_name(change.folder, number)
-    log = State(change.folder, decided=tuple(change.decisions.items())).joined([(name, data)]).log
+    log = log_of_commit(change.folder, name, data, change.decisions)
     if (log.operation == UPKEEP).all():
         return Verdict(id, void=True)
     verdicts = [change.judged_in(log, at) for at in range(len(log))]
@@ -227,4 +228,4 @@ def judged(change: LogChange, number: int, data: ObjectBytes) -> Verdict:
 
 def log_of(folder: str, number: int, data: ObjectBytes) -> Log:
     """The log of one claim."""
-    return State(folder).joined([(claim_name(folder, number), data)]).log
+    return log_of_commit(folder, claim_name(folder, number), data, {})

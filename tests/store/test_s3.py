@@ -111,7 +111,10 @@ def test_what_the_short_way_is_refused_is_asked_the_long_way_and_learned_again(
     assert store.get("t/1") == b"one"
     assert wire.methods() == ["GET", "GET"]
     assert store.requests.since(before).get == 2
-    assert ways[key] == way
+    learned = ways[key]
+    assert learned is not None
+    assert learned.agent.startswith("aiobotocore/")
+    assert replace(learned, agent=way.agent) == way
 
 
 def test_a_success_that_is_an_error_is_none(store: S3Store, wire: Wire) -> None:

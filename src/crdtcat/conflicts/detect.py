@@ -45,6 +45,8 @@ def _rows(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
             rows = numbers.rows(ours.rows) & numbers.rows(other.rows) if common else RowSet()
             if len(rows):
                 yield _overlap(Kind.UPDATE_UPDATE, theirs, numbers, rows, common)
+    if not (_removes(mine) or _removes(theirs)):  # most who meet only set cells
+        return
     over, under = mine.ops.is_overwrite, theirs.ops.is_overwrite
     compared = [
         (
@@ -75,7 +77,11 @@ def _overlap(
 
 
 def _touches_rows(writes: WriteSet) -> bool:
-    return bool(writes.cells) or writes.deleted is not None or writes.removed is not None
+    return bool(writes.cells) or _removes(writes)
+
+
+def _removes(writes: WriteSet) -> bool:
+    return writes.deleted is not None or writes.removed is not None
 
 
 def _gone(writes: WriteSet, numbers: Numbering) -> RowSet:

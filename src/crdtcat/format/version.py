@@ -81,19 +81,18 @@ def pack(value: Any) -> bytes:
 
 
 _SCALARS: Final = frozenset({int, float, str, bytes, bool, type(None)})
-_TEXT: Final = frozenset({str})
 
 
 def _ordered(value: Any) -> Any:
     if type(value) in _SCALARS:
         return value
-    if isinstance(value, dict | Mapping):
-        keys = sorted(value) if {*map(type, value)} <= _TEXT else sorted(value, key=_by_type)
-        return {key: _ordered(value[key]) for key in keys}
     if isinstance(value, list | tuple):
-        if {*map(type, value)} <= _SCALARS:
+        if _SCALARS.issuperset(map(type, value)):
             return value
         return [item if type(item) in _SCALARS else _ordered(item) for item in value]
+    if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 (an abstract class is asked last)
+        keys = sorted(value) if len({*map(type, value)}) <= 1 else sorted(value, key=_by_type)
+        return {key: _ordered(value[key]) for key in keys}
     return value
 
 

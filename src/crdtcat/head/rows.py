@@ -21,6 +21,7 @@ import numpy as np
 
 from crdtcat.cached import cached_property
 from crdtcat.format.kinds import COPY, GONE, OVERLAY
+from crdtcat.format.row_ids import RowIds
 from crdtcat.format.row_ops import Copy, Insertion, RowOps
 from crdtcat.format.sections import Array
 from crdtcat.head.compactions import Compactions
@@ -186,19 +187,16 @@ class Rows:
     @cached_property
     def overlaid(self) -> Overlaid:
         """All cells that standing versions rewrote."""
-        parts: list[tuple[Integers, ...]] = []
+        found: list[tuple[int, int, RowIds]] = []
         for version in sorted(self._changes):
             first, end = (int(at) for at in self._log.chunk_start[version : version + 2])
             for overlay in self._changes[version].overlays:
                 chunk = first + overlay.ordinal
-                if chunk >= end or self._log.kind[chunk] != OVERLAY:
-                    continue
-                birth, start, stop, at = self.tags.rows_with_places(overlay.rows)
-                whose, where = (np.full(len(at), number) for number in (version, chunk))
-                parts.append((birth, start, stop, where, at, whose))
-        if not parts:
-            return Overlaid(*([np.empty(0, np.int64)] * 6))
-        return Overlaid(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+                if chunk < end and self._log.kind[chunk] == OVERLAY:
+                    found.append((version, chunk, overlay.rows))
+        which, birth, start, stop, at = self.tags.rows_of_many([rows for _, _, rows in found])
+        versions, chunks = np.array([each[:2] for each in found], np.int64).reshape(-1, 2).T
+        return Overlaid(birth, start, stop, chunks[which], at, versions[which])
 
     @cached_property
     def patches(self) -> Patches:

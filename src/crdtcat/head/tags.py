@@ -9,7 +9,7 @@ Everything that names rows goes through here once; from then on a row is (chunk'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -76,15 +76,40 @@ class TagIndex:
 
         An interval that runs past its chunk's end stops there.
         """
-        chunk, start, stop, _ = self.rows_with_places(rows)
-        return chunk, start, stop
+        return self.rows_with_places(rows)[:3]
 
     def rows_with_places(self, rows: RowIds) -> tuple[Integers, Integers, Integers, Integers]:
         """As `rows`, and for each interval how many rows of the list stand before it."""
-        chunk = self.chunks(rows.tags)[rows.tag] if len(rows) else np.empty(0, np.int64)
-        start, stop = rows.start.astype(np.int64), rows.stop.astype(np.int64)
-        place = np.cumsum(stop - start) - (stop - start)
-        size = self._log.rows[np.maximum(chunk, 0)].astype(np.int64) if len(chunk) else chunk
-        stop = np.minimum(stop, size)
+        return self.rows_of_many([rows])[1:]
+
+    def rows_of_many(
+        self, lists: Sequence[RowIds]
+    ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
+        """As `rows_with_places` for several lists, one after the other; first, for each interval, the number
+        of its list."""
+        if not any(map(len, lists)):
+            return (np.empty(0, np.int64),) * 5
+        count = np.array([len(rows) for rows in lists])
+        which = np.repeat(np.arange(len(lists)), count)
+        chunk = self._chunks_of_many(lists)
+        start = np.concatenate([rows.start for rows in lists]).astype(np.int64)
+        stop = np.concatenate([rows.stop for rows in lists]).astype(np.int64)
+        before = np.concatenate(([0], np.cumsum(stop - start)))  # of all lists
+        place = before[:-1] - before[np.cumsum(count) - count][which]
+        stop = np.minimum(stop, self._log.rows[np.maximum(chunk, 0)].astype(np.int64))
         kept = (chunk >= 0) & (start < stop)
-        return chunk[kept], start[kept], stop[kept], place[kept]
+        return which[kept], chunk[kept], start[kept], stop[kept], place[kept]
+
+    def _chunks_of_many(self, lists: Sequence[RowIds]) -> Integers:
+        """Per interval of all lists its chunk's index, or -1."""
+        if any(rows.tags.keyed for rows in lists):
+            return np.concatenate([self.chunks(rows.tags)[rows.tag] for rows in lists if len(rows)])
+        tags = [rows.tags for rows in lists]
+        every = Tags(
+            np.concatenate([each.versions for each in tags]),
+            np.concatenate([each.ordinals for each in tags]),
+        )
+        first = np.cumsum([0, *(len(each.versions) for each in tags)])
+        tag = [rows.tag.astype(np.int64) + base for rows, base in zip(lists, first, strict=False)]
+        found: Integers = self.chunks(every)[np.concatenate(tag)]
+        return found

@@ -19,15 +19,16 @@ from crdtcat.errors import Corrupt
 from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
 from crdtcat.format.decision import decode_decision
 from crdtcat.format.frame import digest
-from crdtcat.format.version import UPKEEP, decode_version
+from crdtcat.format.version import decode_version
 from crdtcat.log.build import LogBuilder
+from crdtcat.log.commits import add_commit
 from crdtcat.log.files import files_without, is_transaction, passed_by
 from crdtcat.log.gaps import gaps_of, require
 from crdtcat.log.horizon import above, require_claims_above
 from crdtcat.log.join import join, join_all, select
 from crdtcat.log.log import Log, empty_log
 from crdtcat.log.serialize import Bundle, decode_bundle
-from crdtcat.log.transactions import add_parts, transactions_in
+from crdtcat.log.transactions import transactions_in
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import (
     TRANSACTIONS,
@@ -36,7 +37,6 @@ from crdtcat.protocol.names import (
     bundle_name,
     bundle_rank,
     claim_name,
-    claim_number,
     closed_name,
     closed_number,
     decided_transaction,
@@ -171,7 +171,7 @@ class State:
                 decode_version(data, name)
                 elsewhere.add(name)
                 continue
-            added = self._add_version(builder, name, data, decided)
+            added = add_commit(builder, self.folder, name, data, decided)
             if added is None:
                 pending.append((name, bytes(data)))  # small, and kept
             elif not added:
@@ -221,29 +221,6 @@ class State:
             parts.append(self.log)
         horizon = ground.horizon if base else 0
         return base, join_all([ground, *(above(part, horizon) for part in parts)])
-
-    def _add_version(
-        self, builder: LogBuilder, name: str, data: ObjectBytes, decided: Mapping[int, bool]
-    ) -> bool | None:
-        """Take in a commit; false where it is not of this log, `None` where that is not decided."""
-        id, body = decode_version(data, name)
-        number = body.get("#", 0)
-        if is_claim(name):
-            if number != claim_number(name):
-                raise Corrupt(name, f"holds claim {number}: the file was renamed or its name damaged")
-        elif last(name) != f"{id}.v":
-            raise Corrupt(name, f"holds version {id}: the file was renamed or its name damaged")
-        if "t" not in body:
-            builder.add(id, body, name)
-            return True
-        if not is_claim(name):
-            return add_parts(builder, id, body, self.folder, name)
-        if id.writer not in decided:
-            return None
-        if not decided[id.writer] or not body["t"].get(self.folder):  # a number is taken, and nothing else
-            builder.add(id, {"l": self.folder, "o": UPKEEP, "#": number}, name)
-            return True
-        return add_parts(builder, id, body, self.folder, name, number=number)
 
     def undecided(self) -> Sequence[str]:
         """Names of the decisions that claims of transactions wait for."""

@@ -134,19 +134,20 @@ def last(name: str) -> str:
 
 @lru_cache(_NAMES_KEPT)
 def _sort(name: str) -> str:
-    """Which sort of file a name in a log is of. Every pass over a log asks it of all names, often."""
+    """Which sort of file a name in a log is of. Every pass over a log asks it of all names, often: those who
+    ask look at how it ends before."""
     bare = last(name)
     return next((sort for sort, pattern in _SORTS if pattern.fullmatch(bare)), "")
 
 
 def is_version(name: str) -> bool:
     """Whether a name is a version file's; other names in a log folder are nobody's and are passed over."""
-    return _sort(name) == "version"
+    return name.endswith(".v") and _sort(name) == "version"
 
 
 def is_claim(name: str) -> bool:
     """Whether a name is a claim's."""
-    return _sort(name) == "claim"
+    return name.endswith(".c") and _sort(name) == "claim"
 
 
 def claim_number(name: str) -> int:
@@ -161,7 +162,7 @@ def is_commit(name: str) -> bool:
 
 def is_bundle(name: str) -> bool:
     """Whether a name is a bundle file's; a base is a bundle."""
-    return _sort(name) in ("bundle", "base")
+    return name.endswith(".b") and _sort(name) in ("bundle", "base")
 
 
 def is_base(name: str) -> bool:

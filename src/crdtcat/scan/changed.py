@@ -187,12 +187,14 @@ class ChangedEntries:
     def _gather(self, patches: Patches, columns: Sequence[Column], layers: Mapping[str, Layer]) -> None:
         edges = [*_firsts(patches).tolist(), len(patches.source)]
         for first, last in pairwise(edges):
+            chunk, age = int(patches.source[first]), int(patches.age[first])
+            if not self._held(chunk, age, columns)[0]:
+                continue
             target, place = patches.at[first:last], patches.source_at[first:last]
             length = patches.length[first:last]
             if (length != 1).any():  # else every row stands alone, as scattered ones do
                 owner, offset = expand(length)
                 target, place = target[owner] + offset, place[owner] + offset
-            chunk, age = int(patches.source[first]), int(patches.age[first])
             self._lay(chunk, age, rows=(target, place), columns=columns, layers=layers)
 
     def _lay(

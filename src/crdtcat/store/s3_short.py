@@ -111,7 +111,8 @@ class Way:
         url, path = str(request.url).partition("?")[0], quoted(arguments.get("Key", ""))
         if scheme is None or special or not url.endswith(path):
             return None
-        checksum = any(name.startswith(("x-amz-checksum-", "x-amz-trailer")) for name in headers)
+        sums = [name for name in headers if name.startswith(("x-amz-checksum-", "x-amz-trailer"))]
+        checksum = sums not in ([], ["x-amz-checksum-mode"])  # the mode is about answers
         return cls(url.removesuffix(path), scheme[1], headers.get("user-agent", ""), checksum)
 
     def to(self, operation: str, client: Any) -> Self:
