@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from crdtcat.errors import InvalidArgument, Missing, StoreError, StoreUnavailable
+from crdtcat.errors import Missing, StoreError, StoreUnavailable
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.pools import ThreadPool
 from crdtcat.scattered import Scattered
@@ -210,21 +210,14 @@ class Store(Attempts, ABC):
         One LIST. At most `limit` objects, or as many as one request can list; folders inside are not entered.
         `after` is a whole name, which need not exist.
         """
-        count = self._page_size(prefix, after, limit)
+        count = naming.page_size(prefix, after, limit, self.page_limit)
         return self._attempt("list", prefix, lambda: self._list_page(prefix, after, count))
 
     def list_names(self, prefix: str, after: str = "", limit: int | None = None) -> NamesPage:
         """As `list_page`, and nothing but names: where sizes and times are asked for one by one, as on local
         disk, that takes a fraction of the time. One LIST."""
-        count = self._page_size(prefix, after, limit)
+        count = naming.page_size(prefix, after, limit, self.page_limit)
         return self._attempt("list", prefix, lambda: self._list_names(prefix, after, count))
-
-    def _page_size(self, prefix: str, after: str, limit: int | None) -> int:
-        naming.check_prefix(prefix)
-        naming.check_after(prefix, after)
-        if limit is not None and limit < 1:
-            raise InvalidArgument(f"a page holds at least one object, not {limit}")
-        return self.page_limit if limit is None else min(limit, self.page_limit)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """All objects directly in the folder `prefix`, ascending, page by page. One LIST for each page."""

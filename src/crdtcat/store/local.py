@@ -32,13 +32,13 @@ from crdtcat.store import naming
 from crdtcat.store.base import Store
 from crdtcat.store.begun import Begun, BegunFiles, lost
 from crdtcat.store.local_files import (
-    HIDDEN,
     described,
     folder_needed,
     force,
     hidden_in,
     names_in,
     read_range,
+    remove_hidden,
     write_all,
 )
 from crdtcat.store.retry import Fault, RetryPolicy, classify
@@ -296,12 +296,4 @@ class LocalStore(Store):
         """
         naming.check_prefix(prefix)
         self._swept[prefix] = time.monotonic()
-        removed = 0
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._path(prefix)) as entries:
-            for entry in entries:
-                if entry.name.startswith(HIDDEN):
-                    with suppress(FileNotFoundError):
-                        if time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFTOVER_SECONDS:
-                            os.unlink(entry.path)  # noqa: PTH108
-                            removed += 1
-        return removed
+        return remove_hidden(self._path(prefix), older_seconds=LEFTOVER_SECONDS)

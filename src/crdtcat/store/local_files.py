@@ -8,8 +8,9 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from crdtcat.errors import RequestRefused
@@ -142,3 +143,16 @@ def described(folder: str, prefix: str, names: Names, limit: int) -> Page | None
     except FileNotFoundError:
         return None
     return Page(tuple(objects), objects[-1].name if len(names) > limit else None)
+
+
+def remove_hidden(folder: str, *, older_seconds: float) -> int:
+    """Remove the folder's hidden files that were last written longer ago than this; how many."""
+    removed = 0
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(HIDDEN):
+                with suppress(FileNotFoundError):
+                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > older_seconds:
+                        os.unlink(entry.path)  # noqa: PTH108
+                        removed += 1
+    return removed

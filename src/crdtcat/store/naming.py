@@ -108,3 +108,15 @@ def check_range(name: str, start: int, stop: int | None) -> None:
     check_name(name)
     if start < 0 or (stop is not None and stop < start):
         raise InvalidArgument(f"{start} to {stop} is no range of {name!r}")
+
+
+def page_size(prefix: str, after: str, limit: int | None, most: int) -> int:
+    """How many objects a page of a listing holds, where one request can list so many at `most`.
+
+    Raises `InvalidName`, `InvalidArgument` for what cannot be listed.
+    """
+    check_prefix(prefix)
+    check_after(prefix, after)
+    if limit is not None and limit < 1:
+        raise InvalidArgument(f"a page holds at least one object, not {limit}")
+    return most if limit is None else min(limit, most)
