@@ -352,8 +352,8 @@ def test_a_damaged_version_that_a_bundle_holds_affects_no_rows() -> None:
 def test_a_writer_whose_hashes_lie_is_found_by_content(monkeypatch: pytest.MonkeyPatch) -> None:
     catalog, table = in_segments()
 
-    def lying(chunks: list[pa.Table], hashes: Any) -> Any:
-        return encode_stretch([numbers(7, chunk.num_rows) for chunk in chunks], hashes)
+    def lying(chunks: list[pa.Table], hashes: Any, **options: Any) -> Any:
+        return encode_stretch([numbers(7, chunk.num_rows) for chunk in chunks], hashes, **options)
 
     monkeypatch.setattr(stage, "encode_stretch", lying)
     table.append(numbers(0, 20))
