@@ -79,7 +79,7 @@ class StagedSession(Session):
             self.head()
         return self._knowledge.columns
 
-    def refresh(self) -> Reader[State]:
+    def refresh(self, *, described: bool = False) -> Reader[State]:  # noqa: ARG002 (it never does)
         """Not inside a transaction: what it reads is pinned."""
         raise InvalidArgument(f"table {self.table!r} is pinned: this cannot be done inside a transaction")
 

@@ -330,11 +330,11 @@ def between_listings(reader: Catalog, table: str, act: Callable[[int], None], ti
     listed = base.refresh
     calls: list[int] = []
 
-    def refresh() -> Any:
+    def refresh(**how: Any) -> Any:
         if len(calls) < times:
             calls.append(len(calls))
             act(calls[-1])
-        return listed()
+        return listed(**how)
 
     base.refresh = refresh  # type: ignore[method-assign]
     return calls
