@@ -260,7 +260,7 @@ def test_an_object_that_vanishes_before_it_is_described_means_reading_again(
 ) -> None:
     store, other = LocalStore(tmp_path), LocalStore(tmp_path)
     store.put("log/old", b"")
-    real = local.described
+    real = local_files.described
     replaced: list[bool] = []
 
     def describe(folder: str, prefix: str, names: list[str], limit: int) -> Any:
