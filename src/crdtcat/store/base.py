@@ -84,8 +84,7 @@ class Store(Attempts, ABC):
 
     @property
     def place(self) -> str:
-        """The root as one text, however its URL was spelt: no slash at the end, one name for a scheme, local
-        paths whole and with links followed. Without credentials. No request."""
+        """The root as one text, however its URL was spelt, with links followed. Without credentials."""
         return self.url.rstrip("/")
 
     def __getstate__(self) -> dict[str, Any]:
