@@ -178,7 +178,7 @@ def test_waits_for_the_disk_are_as_the_tables_say(
         force("default")
     forced = 0 if variant == UNFORCED else 3
     assert appended == forced * int(ENTRANTS[name].disk_waits)
-    assert waits["fsync"] == forced * int(ENTRANTS[name].fresh_waits)
+    assert waits["fsync"] == forced * int(ENTRANTS[name].disk_waits)
     engine.open()
     assert engine.read(["id"]).num_rows == 4_000
 

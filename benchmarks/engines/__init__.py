@@ -17,8 +17,6 @@ class Entrant:
         variants: settings to run: the library's defaults, and retries without end where it may need them.
         is_peer: whether its packages live in the peers' environment.
         disk_waits: how often one commit of rows on local disk waits until they are on it, and for what.
-        fresh_waits: the same for an update by a fresh handle, which forces its folders once more; empty if
-            it is as often.
         preload: modules that every worker needs and that survive a fork.
         in_database: whether its catalog lives in a PostgreSQL, which the harness starts.
     """
@@ -29,7 +27,6 @@ class Entrant:
     variants: tuple[str, ...] = ("default",)
     is_peer: bool = True
     disk_waits: str = "0"
-    fresh_waits: str = ""
     preload: tuple[str, ...] = ()
     in_database: bool = False
 
@@ -48,8 +45,8 @@ _OURS = (*_COMMON, "crdtcat", "s3fs", "pyarrow.parquet", "pandas")  # pyarrow lo
 ENTRANTS = {
     entrant.name: entrant
     for entrant in (
-        Entrant("raw", "raw", (), is_peer=False, disk_waits="4", fresh_waits="6", preload=_OURS),
-        Entrant("crdtcat", "ours", (), is_peer=False, disk_waits="2", fresh_waits="6", preload=_OURS),
+        Entrant("raw", "raw", (), is_peer=False, disk_waits="4", preload=_OURS),
+        Entrant("crdtcat", "ours", (), is_peer=False, disk_waits="2", preload=_OURS),
         Entrant("Delta", "delta", ("deltalake",), RETRYING, preload=_COMMON),
         Entrant(
             "Iceberg",

@@ -38,8 +38,7 @@ def run(job: Job) -> Results:
                     progress(f"{load}, {name}")
                     try:
                         row, note = _measure(workers, where, load, variant, seconds)
-                        fresh = load == "update"
-                        tables[load].append(waiting([name, *row], entrant, LOCAL, variant, fresh=fresh))
+                        tables[load].append(waiting([name, *row], entrant, LOCAL, variant))
                         notes[load] += [f"{name}: {note}."] if note else []
                     except EngineFailed as error:
                         notes[load].append(f"{name}: failed, {error}.")

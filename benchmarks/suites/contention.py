@@ -206,13 +206,11 @@ def series(
     return results
 
 
-def waiting(row: list[Any], entrant: Entrant, kind: str, variant: str, *, fresh: bool = False) -> list[Any]:
-    """The row, and on local disk how often one commit (with `fresh`, an update by a fresh handle) waits for
-    it: who does not wait is quicker."""
+def waiting(row: list[Any], entrant: Entrant, kind: str, variant: str) -> list[Any]:
+    """The row, and on local disk how often one commit waits for it: who does not wait is quicker."""
     if kind != LOCAL:
         return row
-    waits = (entrant.fresh_waits if fresh else "") or entrant.disk_waits
-    return [*row, "0" if variant == UNFORCED else waits]
+    return [*row, "0" if variant == UNFORCED else entrant.disk_waits]
 
 
 def _row(name: str, point: Point, limit: float | None) -> list[Any]:

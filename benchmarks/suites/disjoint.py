@@ -80,7 +80,7 @@ def run(job: Job) -> Results:
                     except EngineFailed as error:
                         note = str(error)[:160]
                     row = [name, part.processes, *row]
-                    rows[part.kind].append(waiting(row, entrant, part.kind, part.variant, fresh=True))
+                    rows[part.kind].append(waiting(row, entrant, part.kind, part.variant))
                     notes[part.kind] += [f"{name}, {part.processes} processes: {note}."] if note else []
     for kind in kinds:
         title = f"{kind}: processes x up to {commits} updates of {AT_ONCE} own rows, at most {seconds:g} s"

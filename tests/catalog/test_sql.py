@@ -113,9 +113,9 @@ def test_a_transaction_between_two_tables_is_in_both_or_in_none(
 ) -> None:
     """Committed by somebody else after the first table was listed, and before the second was."""
     other, done = another(catalog), list[bool]()
-    real = type(catalog.store).list_page
+    real = type(catalog.store).list_names
 
-    def list_page(self: Any, prefix: str, *args: Any, **kwargs: Any) -> Any:
+    def list_names(self: Any, prefix: str, *args: Any, **kwargs: Any) -> Any:
         if self is catalog.store and "tables/shops" in prefix and not done:
             done.append(True)
             with other.transaction() as tx:
@@ -123,7 +123,7 @@ def test_a_transaction_between_two_tables_is_in_both_or_in_none(
                 tx.append("shops", [{"shop": "far", "city": "Lima"}])
         return real(self, prefix, *args, **kwargs)
 
-    monkeypatch.setattr(type(catalog.store), "list_page", list_page)
+    monkeypatch.setattr(type(catalog.store), "list_names", list_names)
     found = catalog.sql("select (select count(*) from sales), (select count(*) from shops)").fetchall()[0]
     assert done
     assert found in ((1000, 2), (1005, 3))

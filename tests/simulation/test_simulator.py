@@ -127,7 +127,7 @@ def test_a_writer_that_takes_no_answer_for_success_is_found(monkeypatch: pytest.
 
 def test_a_writer_that_takes_no_answer_for_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "CommitUnknown", StoreUnavailable)
-    assert "failed, are there" in first_failure(range(19, 119), verbs=ROWS).why
+    assert "failed, are there" in first_failure(range(34, 134), verbs=ROWS).why
 
 
 def test_what_breaks_during_a_request_of_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

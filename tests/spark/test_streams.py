@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,16 @@ def test_the_sink_counts_every_batch_once(spark: Any, tmp_path: Path, commit: st
     assert table.head().version == 3
 
 
+@pytest.fixture
+def half_offsets(spark: Any) -> Iterator[None]:
+    """Spark refuses to go on where it was stopped while it wrote its first offset, unless told not to."""
+    name = "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"
+    spark.conf.set(name, "false")
+    yield
+    spark.conf.unset(name)
+
+
+@pytest.mark.usefixtures("half_offsets")
 @pytest.mark.parametrize("key", ["", "id"])
 def test_a_query_that_is_stopped_again_and_again_counts_every_row_once(
     spark: Any, tmp_path: Path, key: str
