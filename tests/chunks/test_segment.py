@@ -231,3 +231,20 @@ def test_pages_of_wide_rows_are_no_larger_for_it() -> None:
     assert pages > 10
     assert stretch._batch_rows(wide) == 1024
     assert stretch._batch_rows(wide.select(["id"])) == 2**14
+
+
+def test_texts_are_stored_alike_whether_they_were_numbered_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["", "a", "tea", "coffee", "hot chocolate", "é"]
+    texts = [words[number % 6] for number in range(9000)]
+    chunks = [pa.table({"kind": texts[: 3000 * rows], "id": np.arange(3000 * rows)}) for rows in (1, 2, 3)]
+    files = []
+    for least in (1, 2**40):
+        monkeypatch.setattr(stretch, "_NUMBERED_ROWS_MIN", least)
+        files.append(pq.ParquetFile(pa.BufferReader(encode_segment(chunks).data)))
+    first, second = files
+    assert first.read().equals(second.read())
+    assert first.read().equals(pa.concat_tables(chunks))
+    for group in range(3):
+        one, other = (file.metadata.row_group(group).column(0) for file in files)
+        assert one.encodings == other.encodings
+        assert (one.statistics.min, one.statistics.max) == (other.statistics.min, other.statistics.max)

@@ -22,6 +22,7 @@ from crdtcat.errors import InvalidArgument
 
 MAGIC: Final = b"PAR1"
 _LARGE: Final = 2**20
+_NUMBERED_ROWS_MIN: Final = 4096  # of a chunk: fewer are hashed by Parquet's writer before they are numbered
 _ROOM: Final = 1024
 """Bytes that one column of one row group may take besides its content: headers, and its footer."""
 _PAGE_BYTES: Final = 2**20
@@ -186,7 +187,8 @@ def _write_rows(sink: Any, chunks: Sequence[pa.Table], schema: pa.Schema) -> Any
     """Write the file into `sink`; gives its metadata."""
     collected: list[Any] = []
     options = writer_options(chunks[0])
-    for name in options["use_dictionary"]:
+    large = sum(chunk.num_rows for chunk in chunks) >= _NUMBERED_ROWS_MIN * len(chunks)
+    for name in options["use_dictionary"] if large else ():
         if name in schema.names and schema.field(name).type in (pa.string(), pa.binary()):
             chunks, schema = _numbered(chunks, schema, name)
     writer = pq.ParquetWriter(
