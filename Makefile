@@ -6,8 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := .venv-peers
-# Tests wait for disks, servers and JVMs as much as they compute: two processes more than there are cores.
-TESTERS ?= $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) + 2))')
+# Tests wait for disks, servers and JVMs as much as they compute: three processes for each core.
+TESTERS ?= $(shell $(PYTHON) -c 'import os; print(min(8, 3 * (os.cpu_count() or 1)))')
 
 .PHONY: help setup demo test test-all lint format bench bench-full bench-peers proofs mutants clean
 

@@ -56,6 +56,7 @@ from benchmarks.suites import (
 )
 from benchmarks.tasks import REWRITTEN, Bench
 from crdtcat.log import encode_bundle
+from tests.jvm import SUBMITTED
 
 TINY = Job("tiny", ("raw", "crdtcat"))
 RUNS = {
@@ -211,7 +212,9 @@ def test_storage_counts_bytes_of_versions_that_read_back() -> None:
 
 
 @pytest.mark.parametrize("suite", ["heads", "merge", "reads", "spark", "trees", "writes"])
-def test_suites_of_crdtcat_alone(suite: str) -> None:
+def test_suites_of_crdtcat_alone(suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SUBMITTED.items():
+        monkeypatch.setenv(name, value)
     results = RUNS[suite](TINY)
     assert all(table.rows for table in results.tables)
 

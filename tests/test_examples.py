@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from examples import pictures
+from tests.jvm import SUBMITTED
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "docs" / "pictures"
@@ -71,7 +72,8 @@ def test_every_example_is_here() -> None:
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_example(name: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONWARNINGS": f"error,{SPARKS_OWN}"}
+    warnings = {"PYTHONWARNINGS": f"error,{SPARKS_OWN}"}
+    environment = {**os.environ, **SUBMITTED, **warnings, "TMPDIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-m", f"examples.{name}"],
         cwd=ROOT,

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.jvm import QUICK
+
 ROOT = Path(__file__).parents[2]
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a JVM that lives for minutes compiles for nobody
 
 
 def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
@@ -25,7 +26,7 @@ def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.driver.extraJavaOptions": QUICK,
         "spark.network.timeout": "1200s",  # a machine that stands still for minutes has failed nobody
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -121,10 +121,12 @@ class Linked(NamedTuple):
 def encode_segment(chunks: Sequence[pa.Table], hashes: Sequence[ChunkHashes] | None = None) -> Segment:
     """One Parquet file whose row groups are `chunks`: `encode_stretch` of all, `joined`.
 
+    Columns without nulls are `required`.
+
     Raises:
         InvalidArgument: no chunks, no rows, no columns, a name used twice, schemas or hashes that do not fit.
     """
-    return joined([encode_stretch(chunks, hashes)])
+    return joined([encode_stretch(chunks, hashes, full=None)])
 
 
 def linked(stretches: Sequence[Stretch]) -> Linked:

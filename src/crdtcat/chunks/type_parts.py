@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from crdtcat.chunks.type_codes import LISTS, list_kind
 
@@ -46,6 +47,15 @@ def around(t: pa.DataType, inner: Sequence[pa.DataType]) -> pa.DataType:
 def is_leaf(t: pa.DataType) -> bool:
     """Whether there is no type within `t`."""
     return not (t.num_fields or isinstance(t, pa.BaseExtensionType | pa.DictionaryType))
+
+
+def is_plain(t: pa.DataType) -> bool:
+    """Whether a count of nulls tells whether a row of this type is null, and it is stored as one leaf.
+
+    The entries of dictionaries and the runs of run ends have nulls of their own.
+    """
+    wrapped = isinstance(t, pa.BaseExtensionType) or pt.is_dictionary(t) or pt.is_run_end_encoded(t)
+    return not (wrapped or pt.is_null(t) or pt.is_interval(t) or t.num_fields)
 
 
 def is_encoded(t: pa.DataType) -> bool:

@@ -19,6 +19,7 @@ import pyarrow.types as pt
 from crdtcat.chunks.entry_order import Entries, with_order
 from crdtcat.chunks.misfits import cast_rows, refusal
 from crdtcat.chunks.type_codes import decode_type, encode_type
+from crdtcat.chunks.type_parts import is_plain
 from crdtcat.chunks.widen import is_lossless, widen
 from crdtcat.clock import VersionId
 from crdtcat.errors import SchemaMismatch
@@ -198,15 +199,6 @@ def full_columns(schema: pa.Schema, known: frozenset[str] = frozenset()) -> froz
     return frozenset(
         field.name for field in schema if (not field.nullable or field.name in known) and is_plain(field.type)
     )
-
-
-def is_plain(t: pa.DataType) -> bool:
-    """Whether a count of nulls tells whether a row of this type is null, and it is stored as one leaf.
-
-    The entries of dictionaries and the runs of run ends have nulls of their own.
-    """
-    wrapped = isinstance(t, pa.BaseExtensionType) or pt.is_dictionary(t) or pt.is_run_end_encoded(t)
-    return not (wrapped or pt.is_null(t) or pt.is_interval(t) or t.num_fields)
 
 
 def _check_type(item: pa.Field, held: pa.DataType) -> None:

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from crdtcat.chunks import ingest
 from crdtcat.chunks.frames import type_name
-from crdtcat.chunks.type_parts import roomy
-from crdtcat.writing.fit import Known, is_plain, may_hold, stored_type
+from crdtcat.chunks.type_parts import is_plain, roomy
+from crdtcat.writing.fit import Known, may_hold, stored_type
 
 
 class Incoming:
