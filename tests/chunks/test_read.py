@@ -105,19 +105,22 @@ def test_only_the_wanted_bytes_are_fetched(store: Store) -> None:
 def test_all_of_a_small_file_is_one_request(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     segment, ref, groups = put(store, [sample(10), sample(20)])
 
-    def cost(ref: SegmentRef, wanted: list[tuple[int, bytes]], footers: FooterCache) -> tuple[int, int]:
+    def cost(wanted: list[tuple[int, bytes]], footers: FooterCache, *, whole: bool) -> tuple[int, int]:
         before = store.requests.snapshot()
-        tables = read_chunks(store, ref, wanted, footers=footers)
+        tables = read_chunks(store, ref, wanted, footers=footers, everything=whole)
         assert [table.num_rows for table in tables] == [segment.rows[number] for number, _ in wanted]
         spent = store.requests.since(before)
         return spent.get, spent.bytes_in
 
-    assert cost(ref, groups, FooterCache()) == (1, segment.size)
-    assert cost(ref, groups, FooterCache(max_bytes=0)) == (1, segment.size)
-    assert cost(ref, groups[:1], FooterCache())[0] == 2
-    assert cost(dataclasses.replace(ref, row_groups=None), groups, FooterCache()) == (2, segment.size)
+    assert cost(groups, FooterCache(), whole=True) == (1, segment.size)
+    assert cost(groups, FooterCache(max_bytes=0), whole=True) == (1, segment.size)
+    assert cost(groups[:1], FooterCache(), whole=True) == (1, segment.size), "as the caller knows it"
+    assert cost(groups, FooterCache(), whole=False) == (2, segment.size)
+    footers = FooterCache()
+    footers.put(ref, decode_footer(ref, segment.data[-segment.footer_length :]))
+    assert cost(groups, footers, whole=True) == (1, segment.size - segment.footer_length)
     monkeypatch.setattr(read, "WHOLE_FILE_BYTES", segment.size - 1)
-    assert cost(ref, groups, FooterCache())[0] == 2
+    assert cost(groups, FooterCache(), whole=True) == (2, segment.size)
 
 
 def test_threads_change_nothing(store: Store) -> None:
@@ -137,10 +140,11 @@ def test_threads_change_nothing(store: Store) -> None:
 
 
 def outcome(
-    store: Store, ref: SegmentRef, groups: Any, columns: Any, verify: Verify
+    store: Store, ref: SegmentRef, groups: Any, columns: Any, verify: Verify, *, whole: bool = False
 ) -> list[pa.Table] | None:
     try:
-        return read_chunks(store, ref, groups, columns, verify=verify, footers=FooterCache())
+        footers = FooterCache()
+        return read_chunks(store, ref, groups, columns, verify=verify, footers=footers, everything=whole)
     except Corrupt as error:
         return None if error.name == NAME else []
 
@@ -155,7 +159,7 @@ def test_every_flipped_byte_is_noticed_or_harmless(store: Store, columns: list[s
         damaged = bytearray(segment.data)
         damaged[position] ^= 1 << position % 8
         store.put(NAME, bytes(damaged))
-        tables = outcome(store, dataclasses.replace(ref, row_groups=None), groups, columns, True)
+        tables = outcome(store, ref, groups, columns, True)
         noticed += tables is None
         assert tables is None or all(a.equals(b) for a, b in zip(tables, expected, strict=True))
     assert noticed >= segment.footer_length
@@ -170,20 +174,19 @@ def test_without_verification_damage_is_an_error_or_a_table_never_a_crash(store:
         damaged = bytearray(segment.data)
         damaged[position] ^= 1 << position % 8
         store.put(NAME, bytes(damaged))
-        tables = outcome(store, ref, groups, None, False)
+        tables = outcome(store, ref, groups, None, False, whole=True)
         assert tables is None or (position < segment.size - segment.footer_length and len(tables) == 1)
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_truncated_and_missing_files_are_named(store: Store, whole: bool) -> None:
     segment, ref, groups = put(store, [sample(50), sample(5)])
-    ref = ref if whole else dataclasses.replace(ref, row_groups=None)
     for size in (0, 1, 10, segment.size // 2, segment.size - 1):
         store.put(NAME, bytes(segment.data[:size]))
-        assert outcome(store, ref, groups, None, False) is None
+        assert outcome(store, ref, groups, None, False, whole=whole) is None
     store.delete([NAME])
     with pytest.raises(Corrupt, match="missing"):
-        read_chunks(store, ref, groups, footers=FooterCache())
+        read_chunks(store, ref, groups, footers=FooterCache(), everything=whole)
     footers = FooterCache()
     footers.put(ref, decode_footer(ref, segment.data[-segment.footer_length :]))
     for columns in (["a"], ["a", "e"]):

@@ -50,15 +50,12 @@ class SegmentRef:
         size: of the whole file, in bytes.
         footer_length: how many bytes at the end are the footer.
         digest: `footer_digest` of the file, 32 bytes.
-        row_groups: how many row groups there are, where that is known: a reader that wants all of a small
-            file then fetches it in one request instead of two.
     """
 
     name: str
     size: int
     footer_length: int
     digest: bytes
-    row_groups: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Missing, Range, Store
 
 __all__ = [
+    "WHOLE_FILE_BYTES",
     "FooterCache",
     "Group",
     "SegmentRef",
@@ -79,11 +80,13 @@ def read_chunks(
     footers: FooterCache,
     threads: int | None = None,
     dictionaries: bool = False,
+    everything: bool = False,
 ) -> list[pa.Table]:
     """The chunks in some row groups of a segment, in the order asked for, in storage types.
 
     Cost: at most one GET for the footer, and one for each run of wanted column chunks that touch in the
-    file. Memory: the encoded bytes wanted, up to twice, and what they decode to.
+    file; one in all for `everything` in a small file whose footer is not known. Memory: the encoded bytes
+    wanted, up to twice, and what they decode to.
 
     Args:
         store: where the segment is.
@@ -95,13 +98,14 @@ def read_chunks(
         threads: how many to decode with; by default the number of processors, if there is enough to do.
             Callers that read many segments at once pass 1.
         dictionaries: leave text columns with few different values as dictionary arrays.
+        everything: whether these are all row groups and columns there are, as far as the caller knows.
 
     Raises:
         Corrupt: the segment is missing, truncated, damaged, or holds other chunks than expected.
         InvalidArgument: a column the segment does not have.
     """
     whole: ObjectBytes | None = None
-    if columns is None and footers.get(ref) is None and _wants_whole_file(ref, groups):
+    if everything and ref.size <= WHOLE_FILE_BYTES and footers.get(ref) is None:
         (whole,) = fetch(store, ref, [(0, ref.size)])
         footers.put(ref, decode_footer(ref, memoryview(whole)[footer_start(ref) :]))
     footer = read_footer(store, ref, footers) if whole is None else _cached(footers, ref, whole)
@@ -127,10 +131,6 @@ def footer_start(ref: SegmentRef) -> int:
     if ref.footer_length <= 0 or start < len(MAGIC):
         raise Corrupt(ref.name, f"a footer of {ref.footer_length} bytes does not fit a file of {ref.size}")
     return start
-
-
-def _wants_whole_file(ref: SegmentRef, groups: Sequence[Group]) -> bool:
-    return ref.size <= WHOLE_FILE_BYTES and len({number for number, _ in groups}) == ref.row_groups
 
 
 def _check_groups(ref: SegmentRef, footer: Footer, groups: Sequence[Group]) -> list[int]:

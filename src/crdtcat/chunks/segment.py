@@ -96,7 +96,7 @@ class Segment:
 
     def ref(self, name: str) -> SegmentRef:
         """How a version refers to this segment once it is stored under `name`."""
-        return SegmentRef(name, self.size, self.footer_length, self.digest, len(self.rows))
+        return SegmentRef(name, self.size, self.footer_length, self.digest)
 
     def __repr__(self) -> str:
         return f"Segment({len(self.rows)} chunks, {sum(self.rows)} rows, {self.size} bytes)"

@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from crdtcat.chunks.inline import decode_inline
-from crdtcat.chunks.read import FooterCache, Verify, read_chunks, read_footer
+from crdtcat.chunks.read import WHOLE_FILE_BYTES, FooterCache, Verify, read_chunks, read_footer
 from crdtcat.errors import Corrupt
 from crdtcat.scan.plan import Plan
 from crdtcat.store import Store
@@ -136,15 +136,17 @@ class ChunkReader:
         for chunk in chunks:
             group = next(group for where, group in plan.places(chunk) if where == segment)
             groups.append((group, log.hash[chunk].tobytes()))
+        ref = plan.segment(segment)
         return read_chunks(
             self._store,
-            self._plan.segment(segment),
+            ref,
             groups,
             names,
             verify=self._verify,
             footers=self._footers,
             threads=1,
             dictionaries=dictionaries,
+            everything=ref.size <= WHOLE_FILE_BYTES and plan.is_everything(segment, chunks, names),
         )
 
     def _anywhere(self, chunk: int, names: Sequence[str]) -> pa.Table:

@@ -23,6 +23,7 @@ from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
 from crdtcat.head.keyed import KeyedRows
+from crdtcat.intervals.runs import Integers
 from crdtcat.scan.buckets import in_matching_buckets
 from crdtcat.scan.filters import RowFilter, parse_filter, prune
 from crdtcat.scan.masks import filter_schema
@@ -105,10 +106,26 @@ class Plan:
             log.segment_digest[segment].tobytes(),
         )
 
+    def is_everything(self, segment: int, chunks: Sequence[int], names: Sequence[str]) -> bool:
+        """Whether some stored columns of chunks are all that the log knows to be in a segment."""
+        head = self.head
+        schema = int(head.log.chunk_schema[chunks[0]])  # a file has one
+        if not {field.name for field in head.columns.fields(schema)} <= set(names):
+            return False
+        copies = head.rows.copies if head.keyed is None else head.keyed.copies
+        if any(chunk in copies and copies[chunk].stamps for chunk in chunks):  # columns that are never shown
+            return False
+        return len(chunks) == int(self._chunks_of_segments[segment])
+
     def segment_file(self, segment: int) -> str:
         """The name of a segment."""
         title = self._segment_titles[segment * 24 : segment * 24 + 24]
         return segment_name(title[:16], title[16:])
+
+    @cached_property
+    def _chunks_of_segments(self) -> Integers:
+        log = self.head.log
+        return np.bincount(log.place_segment, minlength=len(log.segment_name))
 
     @cached_property
     def _segment_titles(self) -> bytes:
