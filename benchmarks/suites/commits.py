@@ -20,7 +20,7 @@ PURPOSE = (
 def run(job: Job) -> Results:
     job = replace(job, engines=tuple(name for name in ("raw", "crdtcat") if name in job.engines))
     tiny: Kinds = {LOCAL: (2,)}
-    short: Kinds = {LOCAL: (1, 32), NEAR: (16,), FAR: (32,)}  # the rest is in `contention`
+    short: Kinds = {LOCAL: (1, 4, 32), NEAR: (16,), FAR: (1, 32)}  # the rest is in `contention`
     full: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), (1, 4, 16, 32))
     kinds = job.pick(tiny, short, full)
     return series(job, kinds, *job.pick((3, 20.0), (120, 2.0), (600, 10.0)))

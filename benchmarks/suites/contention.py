@@ -234,7 +234,7 @@ def _row(name: str, point: Point, limit: float | None) -> list[Any]:
 
 def run(job: Job) -> Results:
     tiny: Kinds = {LOCAL: (1, 2)}
-    short: Kinds = {LOCAL: (16,), FAR: (1, 16)}
+    short: Kinds = dict.fromkeys((LOCAL, FAR), (16,))
     full: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), (1, 4, 16, 64))
     kinds, commits, seconds = job.pick((tiny, 3, 20.0), (short, 120, 2.0), (full, 600, 10.0))
     return series(job, kinds, commits, seconds, unforced=True)
