@@ -254,7 +254,7 @@ def test_a_replacement_during_a_reading_is_not_missed(
         other.delete(["log/old"])
         return [name for name in seen if name != "old"]
 
-    monkeypatch.setattr(local, "names_in", read)
+    monkeypatch.setattr(local_files, "names_in", read)
     names = [info.name for info in store.list("log/")]
     assert names == (["log/old"] if racing_reading > 2 else ["log/z-covers-old"])
 
@@ -280,7 +280,7 @@ def test_an_object_that_vanishes_before_it_is_described_means_reading_again(
 
 def test_a_folder_that_never_rests_ends_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = (f"{i}" for i in range(10**6))
-    monkeypatch.setattr(local, "names_in", lambda *_: [next(names)])
+    monkeypatch.setattr(local_files, "names_in", lambda *_: [next(names)])
     with pytest.raises(StoreUnavailable, match="changed during every reading"):
         LocalStore(tmp_path, retry=QUICK).list_page("log/")
     with pytest.raises(StoreUnavailable, match="changed during every reading"):

@@ -178,12 +178,12 @@ def _fetch_sparse(store: Store, ref: SegmentRef, ranges: Iterable[tuple[int, int
     runs = _coalesce(ranges)
     if not runs:
         return pa.py_buffer(b"")
-    parts = fetch(store, ref, runs)
     if len(runs) == 1 and runs[0][0] == 0:
-        return pa.py_buffer(parts[0])
+        return pa.py_buffer(fetch(store, ref, runs)[0])
     sparse = np.empty(runs[-1][1], np.uint8)
-    for (start, stop), part in zip(runs, parts, strict=True):
-        sparse[start:stop] = np.frombuffer(part, np.uint8)
+    if not store.get_into(sparse.data, ref.name, runs):
+        for (start, stop), part in zip(runs, fetch(store, ref, runs), strict=True):
+            sparse[start:stop] = np.frombuffer(part, np.uint8)
     return pa.py_buffer(sparse)
 
 

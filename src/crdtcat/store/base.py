@@ -25,6 +25,9 @@ from crdtcat.store.attempts import Attempts
 from crdtcat.store.requests import RequestCounter
 from crdtcat.store.retry import RetryPolicy
 from crdtcat.store.values import (
+    GET_CONCURRENCY,
+    MULTIPART_BYTES,
+    PAGE_OBJECTS,
     Answers,
     Content,
     Data,
@@ -36,13 +39,6 @@ from crdtcat.store.values import (
     Range,
     plain,
 )
-
-MULTIPART_BYTES = 64 * 2**20
-"""Objects larger than this are uploaded in parts, where the store has such a thing."""
-GET_CONCURRENCY = 32
-"""How many requests of one `get_many` are under way at once."""
-PAGE_OBJECTS = 1000
-"""The most objects a page of an S3 listing holds."""
 
 
 class Store(Attempts, ABC):
@@ -203,6 +199,11 @@ class Store(Attempts, ABC):
         rest = iter(found)
         return [b"" if start == stop else next(rest) for _, start, stop in ranges]
 
+    def get_into(self, memory: memoryview, name: str, ranges: Sequence[tuple[int, int]]) -> bool:  # noqa: ARG002
+        """Read ranges of an object to their own places in memory; what lies between stays as it is. One GET
+        for each. False, and none counted: there is no such way, or it failed, and `get_many` tells why."""
+        return False
+
     def list_page(self, prefix: str, after: str = "", limit: int | None = None) -> Page:
         """Objects directly in the folder `prefix` whose names are greater than `after`, ascending.
 
@@ -213,8 +214,7 @@ class Store(Attempts, ABC):
         return self._attempt("list", prefix, lambda: self._list_page(prefix, after, count))
 
     def list_names(self, prefix: str, after: str = "", limit: int | None = None) -> NamesPage:
-        """As `list_page`, and nothing but names: where sizes and times are asked for one by one, as on local
-        disk, that takes a fraction of the time. One LIST."""
+        """As `list_page`, but only names: a fraction of the time where sizes are asked for one by one."""
         count = naming.page_size(prefix, after, limit, self.page_limit)
         return self._attempt("list", prefix, lambda: self._list_names(prefix, after, count))
 

@@ -34,10 +34,12 @@ from crdtcat.store.begun import Begun, BegunFiles, lost
 from crdtcat.store.local_files import (
     described,
     folder_needed,
+    folders_in,
     force,
     hidden_in,
-    names_in,
+    read_into,
     read_range,
+    readings,
     remove_hidden,
     write_all,
 )
@@ -50,7 +52,6 @@ LEFTOVER_SECONDS = 24 * 60 * 60
 _DURABLE: dict[str, set[str]] = {}  # by root, the folders that stores of this process have forced to disk
 _ROOTS_MAX = 1_000
 _CLOCK_RESOLUTION_MS = 20  # file systems stamp with the kernel's coarse clock, which lags by up to one tick
-_READINGS_MAX = 100
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -241,40 +242,35 @@ class LocalStore(Store):
         self.requests.add(bytes_in=received)
         return answers
 
+    def get_into(self, memory: memoryview, name: str, ranges: Sequence[tuple[int, int]]) -> bool:
+        """As `get_many` does, without a copy. A short or missing file is told by that."""
+        with suppress(OSError):
+            descriptor = self._open(name)
+            try:
+                read = read_into(memory, descriptor, ranges)
+            finally:
+                os.close(descriptor)
+            if read == sum(stop - start for start, stop in ranges):
+                self.requests.add("get", count=len(ranges), bytes_in=read)
+                return True
+        return False
+
     def _list_page(self, prefix: str, after: str, limit: int) -> Page:
         folder = self._path(prefix)
-        for names in self._readings(folder, after[len(prefix) :]):
+        for names in readings(folder, after[len(prefix) :]):
             page = described(folder, prefix, sorted(names), limit)
             if page is not None:
                 return page
         raise TimeoutError("the folder changed during every reading of it")
 
     def _list_names(self, prefix: str, after: str, limit: int) -> NamesPage:
-        for found in self._readings(self._path(prefix), after[len(prefix) :]):
+        for found in readings(self._path(prefix), after[len(prefix) :]):
             names = [prefix + name for name in sorted(found)]
             return NamesPage(tuple(names[:limit]), names[limit - 1] if len(names) > limit else None)
         raise TimeoutError("the folder changed during every reading of it")
 
-    def _readings(self, folder: str, after: str) -> Iterator[Names]:
-        """The names above one, each time from a reading that misses none of the reading before it."""
-        before = set(names_in(folder, after))
-        for _ in range(_READINGS_MAX):
-            names = names_in(folder, after)
-            if before.issubset(names):
-                yield names
-            before = set(names)
-
     def _folders(self, prefix: str) -> Names:
-        def scan() -> Names:
-            try:
-                with os.scandir(self._path(prefix)) as entries:
-                    return [
-                        entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()
-                    ]
-            except (FileNotFoundError, NotADirectoryError):
-                return []
-
-        return self._attempt("list", prefix, scan)
+        return self._attempt("list", prefix, lambda: folders_in(self._path(prefix)))
 
     # Deleting.
 

@@ -9,7 +9,7 @@ import mmap
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -25,6 +25,7 @@ _SMALL_BYTES: Final = 16 * 1024
 LARGE_BYTES: Final = 16 * 2**20
 """From this size on, a file that is read whole gets memory of its own."""
 _READ_THREADS_MAX: Final = 4
+_READINGS_MAX: Final = 100
 
 
 def hidden_in(folder: str) -> str:
@@ -102,6 +103,17 @@ def _read_apart(descriptor: int, start: int, end: int) -> memoryview:
     return view[: next(short, len(view))].toreadonly()
 
 
+def read_into(memory: memoryview, descriptor: int, ranges: Sequence[tuple[int, int]]) -> int:
+    """Read ranges to their own places in memory; how many bytes. Fewer than asked for: the file is short."""
+    read = 0
+    for start, stop in ranges:
+        at = start
+        while at < stop and (count := os.preadv(descriptor, [memory[at:stop]], at)):
+            at += count
+        read += at - start
+    return read
+
+
 def write_all(descriptor: int, data: Content, *, start: int = 0) -> None:
     """Write the bytes from `start` on, all of them."""
     whole = data if isinstance(data, Scattered) else Scattered([data])
@@ -129,6 +141,25 @@ def names_in(folder: str, after: str) -> Names:
                 for entry in entries
                 if entry.name > after and not entry.name.startswith(".") and entry.is_file()
             ]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def readings(folder: str, after: str) -> Iterator[Names]:
+    """The names above one, each time from a reading that misses none of the reading before it."""
+    before = set(names_in(folder, after))
+    for _ in range(_READINGS_MAX):
+        names = names_in(folder, after)
+        if before.issubset(names):
+            yield names
+        before = set(names)
+
+
+def folders_in(folder: str) -> Names:
+    """The names of the folders in it, in no order; none where there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

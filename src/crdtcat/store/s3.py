@@ -28,8 +28,8 @@ from fsspec.asyn import sync
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import CapabilityMissing, InvalidArgument, Missing
 from crdtcat.scattered import Scattered
-from crdtcat.store import naming, s3_faults, s3_short
-from crdtcat.store.base import GET_CONCURRENCY, MULTIPART_BYTES, Store
+from crdtcat.store import naming, s3_faults, s3_short, values
+from crdtcat.store.base import Store
 from crdtcat.store.exclusion import creates_exclusively
 from crdtcat.store.requests import Kind
 from crdtcat.store.retry import Fault, RetryPolicy
@@ -62,7 +62,7 @@ class S3Store(Store):
         storage_options: Mapping[str, Any] | None = None,
         *,
         retry: RetryPolicy | None = None,
-        multipart_bytes: int = MULTIPART_BYTES,
+        multipart_bytes: int = values.MULTIPART_BYTES,
         part_bytes: int = PART_BYTES,
     ) -> None:
         self._part_bytes = part_bytes
@@ -210,7 +210,7 @@ class S3Store(Store):
 
     def _get_many(self, ranges: Sequence[Range]) -> Answers:
         async def fetch_all() -> Answers:
-            free = asyncio.Semaphore(GET_CONCURRENCY)
+            free = asyncio.Semaphore(values.GET_CONCURRENCY)
 
             async def fetch(name: str, start: int, stop: int | None) -> bytes | None:
                 async with free:

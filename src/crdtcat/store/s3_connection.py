@@ -21,7 +21,7 @@ from fsspec.utils import tokenize
 
 from crdtcat.errors import CapabilityMissing
 from crdtcat.store import s3_short
-from crdtcat.store.base import GET_CONCURRENCY
+from crdtcat.store.values import GET_CONCURRENCY
 
 CONNECTIONS_MAX = 32
 """Kept for stores to come. Credentials that rotate would otherwise pile up; stores in use keep their own."""

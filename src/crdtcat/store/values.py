@@ -16,6 +16,13 @@ from crdtcat.object_bytes import ObjectBytes
 from crdtcat.scattered import Scattered
 from crdtcat.store.retry import Fault
 
+MULTIPART_BYTES = 64 * 2**20
+"""Objects larger than this are uploaded in parts, where the store has such a thing."""
+GET_CONCURRENCY = 32
+"""How many requests of one `get_many` are under way at once."""
+PAGE_OBJECTS = 1000
+"""The most objects a page of an S3 listing holds."""
+
 Range = tuple[str, int, int | None]
 """Name, first byte, end (exclusive; `None`: to the end of the object)."""
 Data = ObjectBytes

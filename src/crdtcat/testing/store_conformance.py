@@ -101,6 +101,21 @@ class StoreConformance(StorePieces, StoreConcurrency):
             assert isinstance(caught.value, StoreError)
             assert pickle.loads(pickle.dumps(caught.value)).name == name  # noqa: S301 (our own bytes)
 
+    def test_ranges_are_read_to_their_places_or_not_at_all(self, store: Store) -> None:
+        store.put("r", bytes(range(100)))
+        for ranges in ([(0, 1)], [(3, 10), (40, 41), (90, 100)], [(90, 101)], [(100, 101)]):
+            memory, before = bytearray(b"." * 101), store.requests.snapshot()
+            done = store.get_into(memoryview(memory), "r", ranges)
+            spent = store.requests.since(before)
+            assert (spent.get, spent.bytes_in) == (
+                (len(ranges), sum(stop - start for start, stop in ranges)) if done else (0, 0)
+            )
+            if done:
+                wanted = {at for start, stop in ranges for at in range(start, stop)}
+                assert memory == bytes(at if at in wanted else ord(".") for at in range(101))
+            assert not (done and ranges[-1][1] > 100)
+        assert not store.get_into(memoryview(bytearray(9)), "none", [(0, 9)])
+
     def test_get_many_keeps_order_and_says_none_for_missing(self, store: Store) -> None:
         for i in range(50):
             store.put(f"m/{i:02}", b"%d" % i)
