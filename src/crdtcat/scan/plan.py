@@ -96,6 +96,16 @@ class Plan:
         first, last = np.searchsorted(log.place_chunk, wanted)
         return [(int(log.place_segment[at]), int(log.place_group[at])) for at in range(first, last)]
 
+    def segments(self) -> list[int | None]:
+        """For each chunk of the plan the first segment that holds it; `None`: it is in its version file."""
+        log = self.head.log
+        if not len(log.place_chunk):
+            return [None] * len(self.chunks)
+        first = np.searchsorted(log.place_chunk, self.chunks.astype(log.place_chunk.dtype))
+        first = first.clip(max=len(log.place_chunk) - 1)
+        held = zip(log.place_segment[first].tolist(), log.place_chunk[first] == self.chunks, strict=True)
+        return [segment if there else None for segment, there in held]
+
     def segment(self, segment: int) -> SegmentRef:
         """How the log refers to a segment."""
         log = self.head.log

@@ -109,6 +109,7 @@ class _Gather:
         self._plan, self._log = plan, plan.head.log
         self._hidden = bool(plan.head.columns.hidden)
         self._sources: dict[tuple[int, int], Sources] = {}
+        self._segments = dict(zip(plan.chunks.tolist(), plan.segments(), strict=True))
         self._gathered: list[tuple[int, bool]] = []
         self._kind: tuple[Sources, int | None] = ((), None)
         self._size = 0
@@ -119,8 +120,7 @@ class _Gather:
         key = (int(self._log.chunk_schema[chunk]), version)
         if key not in self._sources:
             self._sources[key] = self._plan.sources(chunk)
-        places = self._plan.places(chunk)
-        kind = (self._sources[key], places[0][0] if places else None)
+        kind = (self._sources[key], self._segments[chunk])
         nbytes = int(self._log.nbytes[chunk])
         full = self._size + nbytes > UNIT_BYTES or (kind[1] is None and len(self._gathered) >= INLINED)
         if self._gathered and (kind != self._kind or full):
