@@ -57,6 +57,11 @@ def test_a_name_is_recognized_as_its_kind_and_no_other(recognizes: Callable[[str
     assert {kind for kind, (name, _) in KINDS.items() if recognizes(name)} == RECOGNIZED[recognizes]
     assert not recognizes(FOLDER)
     assert not any(recognizes(name + "x") for name, _ in KINDS.values())
+    # Nobody's, although they end as ours do, or are ours but for their ends.
+    for ending in (".v", ".c", ".b", ".decision"):
+        assert not recognizes(f"{FOLDER}backup{ending}")
+        assert not any(recognizes(f"{name}{ending}") for name, _ in KINDS.values())
+    assert not any(recognizes(f"{FOLDER}x{name[len(FOLDER) :]}") for name, _ in KINDS.values())
 
 
 def test_numbers_and_ranks_are_read_back() -> None:
