@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from subprocess import PIPE
 from typing import Any
 
@@ -324,6 +325,7 @@ def test_tables_are_shown(catalog: Catalog, capfd: pytest.CaptureFixture[str]) -
 
 LONG = """
 import signal, sys
+import duckdb, sqlglot
 from crdtcat import Catalog
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may not listen to it
 catalog = Catalog("memory://lake")
@@ -339,12 +341,21 @@ catalog.sql("explain analyze select count(*) from " + sys.argv[1])
 @pytest.mark.parametrize("after", [0, 0.05, 0.5])
 def test_an_interrupt_is_one(rows: str, after: float) -> None:
     with subprocess.Popen([sys.executable, "-c", LONG, rows], stdout=PIPE, stderr=PIPE, text=True) as asking:
-        assert asking.stdout is not None
-        assert asking.stdout.readline() == "begun\n"
-        time.sleep(after)
-        asking.send_signal(signal.SIGINT)
-        _, wrong = asking.communicate()
+        try:
+            assert asking.stdout is not None
+            assert asking.stdout.readline() == "begun\n"
+            time.sleep(after)
+            wrong, sent = "", 0
+            while not wrong and sent < 4:
+                asking.send_signal(signal.SIGINT)
+                sent += 1
+                with suppress(subprocess.TimeoutExpired):
+                    _, wrong = asking.communicate(timeout=30)
+        finally:
+            asking.kill()
     assert (asking.returncode, wrong.splitlines()[-1]) == (-signal.SIGINT, "KeyboardInterrupt")
+    # One that comes while Python ends a generator or calls a finalizer is lost to everybody; it says so.
+    assert sent == 1 or "Exception ignored in" in wrong
 
 
 @pytest.mark.parametrize("library", ["duckdb", "polars", "pandas"])
