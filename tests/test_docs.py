@@ -123,6 +123,17 @@ def test_the_longer_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert restored.column_names == ["shop", "amount", "at"]
 
 
+def test_the_example_of_transactions_runs() -> None:
+    cat = Catalog("memory://transactions-page")
+    cat.commit("stock", [{"item": "tea", "left": 5}])
+    for name in ("orders", "notes"):
+        cat.create_table(name)
+    exec(blocks("docs/contracts/transactions.md", "python")[0], {"cat": cat})
+    assert cat.read("stock").to_pylist() == [{"item": "tea", "left": 4}]
+    assert cat.read("orders")["item"].to_pylist() == ["tea", "cup"]
+    assert cat.read("notes").num_rows == 1
+
+
 def test_the_error_table_is_the_error_tree() -> None:
     tree = {
         (found.code, name, found.__bases__[0].__name__ if name != "CrdtcatError" else "")

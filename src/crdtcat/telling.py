@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from crdtcat.changes import LogChange
-from crdtcat.conflicts import Answer, Overlap
+from crdtcat.conflicts import Answer, Kind, Overlap
 from crdtcat.conflicts.resolve import stands_as_it_is
 from crdtcat.errors import CommitConflict, CrdtcatError
 from crdtcat.incarnations import MAIN
@@ -35,7 +35,8 @@ SHOWN_MAX: Final = 10  # conflicts of one table that a message has; the error ha
 
 Found = tuple["Session", LogChange, "Head | None", Overlap]
 """A conflict, who reads the rows of it, the change, and what that was made from."""
-Intro = Callable[[Sequence[str]], str]
+ByTable = Mapping[str, Sequence[Overlap]]
+Intro = Callable[[ByTable], str]
 """What a message begins with, for the tables that it is about."""
 
 
@@ -128,17 +129,17 @@ def take(error: CommitConflict, found: Sequence[Found], intro: Intro | None = No
     error.args = (error.message,)
 
 
-def _commits(tables: Sequence[str]) -> str:
-    names = ", ".join(map(repr, tables))
-    what = f"table {names}: another commit" if len(tables) == 1 else f"tables {names}: other commits"
-    return (
-        f"{what} touched the same; nothing was committed. Read again and repeat, or say what shall win: "
-        "error.retry(on_conflict=...), or Catalog(url, on_conflict=...)."
-    )
+def _commits(by_table: ByTable) -> str:
+    names = ", ".join(map(repr, by_table))
+    what = f"table {names}: another commit" if len(by_table) == 1 else f"tables {names}: other commits"
+    text = f"{what} touched the same; nothing was committed. Read again and repeat"
+    if all(overlap.kind is Kind.READ_WRITE for found in by_table.values() for overlap in found):
+        return f"{text}."  # no word answers for what was read
+    return f"{text}, or say what shall win: error.retry(on_conflict=...), or Catalog(url, on_conflict=...)."
 
 
-def _message(by_table: Mapping[str, Sequence[Overlap]], intro: Intro) -> str:
-    lines = [intro(list(by_table))]
+def _message(by_table: ByTable, intro: Intro) -> str:
+    lines = [intro(by_table)]
     for table, found in by_table.items():
         if len(by_table) > 1:
             lines.append(f"table {table!r}:")

@@ -279,5 +279,6 @@ def test_what_was_read_for_a_merge_counts_when_it_is_tried_again() -> None:
     theirs.update("n = 0", {"x": 1})
     with pytest.raises(CommitConflict, match="read-write") as caught:
         mine.merge("b")
+    assert "on_conflict" not in str(caught.value).splitlines()[0], "no word answers for what was read"
     with pytest.raises(CommitConflict, match="read-write"):
         caught.value.retry("ours")

@@ -307,6 +307,7 @@ def test_two_writers_create_one_table_at_once_with_different_columns() -> None:
     assert conflict.kind == "misfit"
     assert conflict.loser == shown.history()[3].id
     assert "'a'" in str(conflict)
+    assert shown.lost_values(conflict) == pa.table({"a": ["not a number"]})
     for other in others:
         assert other.table("t").head().snapshot == shown.head().snapshot
 

@@ -54,6 +54,8 @@ def test_history_goes_and_the_table_stays() -> None:
         assert [item.metadata for item in head.history] == [{"value": 4}, {"value": 5}]
         assert (head.version, head.snapshot, head.root_hash) == (5, before.snapshot, before.root_hash)
         assert head.chunks[0].version == before.history[0].id
+    table.expire(older_than=NOW)
+    assert (repr(table.history()), numbers(table)) == ("(history was expired)", [1, 2, 3, 4, 5])
 
 
 def test_what_is_below_the_horizon_is_expired_and_what_is_above_reads_as_before() -> None:

@@ -187,3 +187,16 @@ def test_an_expression_that_would_end_the_process_is_refused() -> None:
     with pytest.raises(LimitExceeded, match="inside each other"):
         table.update(None, {"n": value})
     assert table.read().to_pylist() == [{"n": 1}]
+
+
+@pytest.mark.parametrize(
+    "type", [pa.string_view(), pa.run_end_encoded(pa.int32(), pa.string()), pa.large_string()]
+)
+def test_expressions_over_columns_that_arrow_does_not_compute_with(type: pa.DataType) -> None:
+    table = lake().create_table("t")
+    texts = pa.array(["x", "x", "y"])
+    held = pc.run_end_encode(texts) if pa.types.is_run_end_encoded(type) else texts.cast(type)
+    table.append(pa.table({"n": [1, 2, 3], "s": held}))
+    table.update("n < 3", {"s": pc.utf8_upper(pc.field("s"))})
+    assert table.schema.field("s").type == held.type
+    assert table.read()["s"].to_pylist() == ["X", "X", "y"]

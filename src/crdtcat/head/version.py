@@ -33,8 +33,10 @@ class Version:
         key: idempotency key, if any.
         time_range: least and greatest value of the table's time column in the rows it added, if known.
         stands: false where an earlier version with the same idempotency key counts instead.
-        rebases: how often the commit was moved past others. Always 0 in merge mode: nothing is in the way.
-        number: its place in a table in CAS mode, from 1; 0 for versions without one. Repetitions under a key
+        rebases: how often the commit was moved past others, where a verb returns it; 0 in histories, and in
+            merge mode: nothing is in the way.
+        number: its place in a table in CAS mode, from 1; 0 for versions without one. Of several changes by
+            one transaction the last has it. Repetitions under a key
             and aborted transactions take numbers, too: it may be above `head.version`, which counts the rest.
         rows_added: rows it added; in a keyed table, those it upserted.
         rows_updated: rows it gave new values, as it knew them. Some may have been deleted at the same time.
@@ -103,7 +105,7 @@ class History(Sequence[Version]):
 
     def __repr__(self) -> str:
         shown = [*map(str, self[:20]), *([f"... and {len(self) - 20:,} more"] if len(self) > 20 else [])]
-        return "\n".join(shown) if shown else "(no commits yet)"
+        return "\n".join(shown) or ("(history was expired)" if self._log.horizon else "(no commits yet)")
 
 
 def version_at(log: Log, index: int, *, stands: bool = True) -> Version:

@@ -5,10 +5,13 @@ Cells of keyed tables are found by their keys, all others by row ids.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache
+from crdtcat.chunks.type_codes import decode_type
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.head import Conflict, Head
 from crdtcat.head.columns import Column
@@ -17,7 +20,7 @@ from crdtcat.intervals.runs import Integers, Runs, expand, touched
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.key_conflicts import LostCell
 from crdtcat.scan.plan import make_plan
-from crdtcat.scan.shown import as_shown, stored_column
+from crdtcat.scan.shown import as_shown, shown_column, stored_column
 from crdtcat.store import Store
 
 
@@ -48,20 +51,27 @@ def lost_value(head: Head, cell: LostCell, store: Store, footers: FooterCache) -
 def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCache) -> pa.Table:
     """The losing values of a conflict about cells, in the order of its rows. Reads the chunks they are in.
 
+    Of a misfit, what its version wrote into the column, in the type that it wrote.
+
     Raises:
         InvalidArgument: a conflict that is not about cells.
         NotFound: its loser or its column is not in this head.
     """
     if not isinstance(conflict, Conflict):
         raise InvalidArgument(f"{conflict!r:.80} is no conflict: pass one of table.conflicts()")
-    if conflict.kind not in ("cell", "deleted") or conflict.loser is None:
-        raise InvalidArgument(f"{conflict.kind!r} conflicts are not about cells: look at the loser's version")
+    if conflict.kind not in ("cell", "deleted", "misfit") or conflict.loser is None:
+        raise InvalidArgument(
+            f"{conflict.kind!r} conflicts are not about cells: conflict.message says what lost, and "
+            "history() has the loser's version"
+        )
     column = head.columns.by_name.get(conflict.subject)
     version = head.log.index_of(conflict.loser)
     if column is None or version < 0:
         raise NotFound(f"table {head.table!r} no longer has {conflict.subject!r} or version {conflict.loser}")
     plan = make_plan(head, [column.name], None)
     reader = ChunkReader(plan, store, footers, verify=True)
+    if conflict.kind == "misfit":
+        return _misfits(head, column, version, reader)
     chunk, place, row = _cells(head, conflict, version)
     parts, rows = [], []
     for source in np.unique(chunk).tolist():
@@ -74,6 +84,26 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
     if rows:
         stored = stored.take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
     return as_shown((column,), pa.table({column.name: stored}), plan.schema)
+
+
+def _misfits(head: Head, column: Column, version: int, reader: ChunkReader) -> pa.Table:
+    """What a version stored of a column in a type that does not fit it; of several such types, the first."""
+    log, columns = head.log, head.columns
+    parts: list[pa.Array] = []
+    types: list[pa.DataType] = []
+    for chunk in range(int(log.chunk_start[version]), int(log.chunk_start[version + 1])):
+        field = columns.source(column, int(log.chunk_schema[chunk]), version)
+        if field is None or columns.fits(field, column):
+            continue
+        types.append(decode_type(field.type))
+        if types[-1] == types[0]:
+            written = replace(column, type=types[0], order=())
+            parts += shown_column(written, field, reader.one(chunk, [field.name])).chunks
+    if not types:
+        raise NotFound(
+            f"table {head.table!r} no longer has what {log.id_at(version)} wrote to {column.name!r}"
+        )
+    return pa.table({column.name: pa.chunked_array(parts, types[0])})
 
 
 def _cells(head: Head, conflict: Conflict, version: int) -> tuple[Integers, Integers, Integers]:

@@ -41,6 +41,11 @@ def mask(filter: RowFilter, table: pa.Table) -> pa.ChunkedArray:
         raise InvalidFilter(f"the filter {filter} fails on a row: {error}") from error
 
 
+def with_kernels(table: pa.Table) -> pa.Table:
+    """The same rows in types that Arrow computes with."""
+    return pa.Table.from_arrays([_evaluated(column) for column in table.columns], names=table.column_names)
+
+
 def _evaluated(column: pa.ChunkedArray) -> pa.ChunkedArray:
     type = _comparable(column.type)
     return column if type == column.type else pa.chunked_array([to_storage(column)], type)

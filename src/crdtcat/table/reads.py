@@ -132,8 +132,9 @@ class Reads(Handle):
     def lost_values(self, conflict: Conflict | LostCell, at: At | None = None) -> pa.Table:
         """What the loser of a conflict about cells wrote, as a table of that column.
 
-        Its rows are those of `conflict.rows`, in order; of a cell that `lost_cells` told, one row. Requests:
-        a refresh, and a read of those chunks. Raises `InvalidArgument` for a conflict that is not about
+        Its rows are those of `conflict.rows`, in order; of a cell that `lost_cells` told, one row; of a
+        misfit, all that its version wrote to the column, in the type it wrote. Requests: a refresh, and a
+        read of those chunks. Raises `InvalidArgument` for a conflict that is not about
         cells, `NotFound` if its version was expired.
         """
         head = travel.head_at(self._session, at)

@@ -103,7 +103,8 @@ class Writes(KeptUp):
         Args:
             data: rows in any form that `append` takes.
             on: columns that tell rows apart, if there are such: rows with equal values are one row before and
-                after, however much else of them changed.
+                after, however much else of them changed. One that moved past others is deleted and inserted
+                anew: rows keep their order for life.
             metadata: what to remember about this commit.
             key: idempotency key.
 

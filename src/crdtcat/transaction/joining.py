@@ -27,7 +27,7 @@ from crdtcat.preparing import TransactionChange
 from crdtcat.reading import Asked, Read
 from crdtcat.resolving import resolved
 from crdtcat.staged import StagedSession
-from crdtcat.telling import Found, is_open, named, take, tell_more
+from crdtcat.telling import ByTable, Found, is_open, named, take, tell_more
 from crdtcat.transaction.forks import Kept
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.writer import Slot, Writer
@@ -88,7 +88,7 @@ def _judged(
     return meeting.change.staged
 
 
-def _forks(tables: Sequence[str]) -> str:
+def _forks(tables: ByTable) -> str:
     names = ", ".join(map(repr, tables))
     return (
         f"table{'s' if len(tables) > 1 else ''} {names}: this fork touched what was staged in its "

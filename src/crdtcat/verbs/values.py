@@ -17,6 +17,7 @@ from crdtcat.chunks import ingest
 from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.scan.filters.arrow_tree import conditions
+from crdtcat.scan.masks import with_kernels
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def _evaluated(name: str, expression: pc.Expression, rows: pa.Table) -> pa.Chunk
             f"column {name!r}: the expression has {count:,} conditions, or calls inside each other, more "
             f"than {CONDITIONS_MAX:,}; work it out in steps, or pass a function or a table of values"
         )
-    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(with_kernels(rows)))
     project = acero.Declaration("project", acero.ProjectNodeOptions([expression], [name]))
     try:
         return acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)[name]
