@@ -104,8 +104,8 @@ def _kind_of_query(connection: Any, text: str) -> str:
         )
     if len(kinds) != 1 or kinds[0] not in _QUERIES:
         raise InvalidArgument(
-            f"sql() answers one query, and this is {', '.join(kinds) or 'nothing'}; tables are changed by "
-            "commit(), Table.update() and the other verbs"
+            f"sql() answers one query, and this is {', '.join(kinds) or 'nothing'}; ask one after the other, "
+            "and change tables by commit(), Table.update() and the other verbs"
         )
     return kinds[0]
 

@@ -194,9 +194,12 @@ class Writes(KeptUp):
             key: idempotency key.
         """
         if (where is None) == (keys is None):
-            raise InvalidArgument(
-                'delete what? Pass a filter, or keys=[...]; delete("true") deletes all rows'
+            ask = (
+                "delete what? Pass a filter"
+                if where is None
+                else "delete what? Pass one of the two, a filter"
             )
+            raise InvalidArgument(f'{ask}, or keys=[...]; delete("true") deletes all rows')
         if keys is not None:
             return self._kept_up(upsert.delete_keys(self._session, keys, metadata=metadata, key=key))
         verb = upsert.delete_where if self.key else change.delete
