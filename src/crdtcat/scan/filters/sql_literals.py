@@ -47,8 +47,9 @@ class Constant:
 
     def as_double(self) -> Constant:
         """A number as the nearest double; anything else as it is."""
-        is_number = isinstance(self.value, int | Decimal) and not isinstance(self.value, bool)
-        return Constant(float(self.value)) if is_number else self
+        if isinstance(self.value, bool) or not isinstance(self.value, int | Decimal):
+            return self
+        return Constant(float(self.value))
 
 
 def check_arguments(node: exp.Expr | None, *, negatable: bool = False) -> None:
