@@ -41,6 +41,7 @@ from crdtcat.store.local_files import (
     remove_hidden,
     write_all,
 )
+from crdtcat.store.places import local_root
 from crdtcat.store.retry import Fault, RetryPolicy, classify
 from crdtcat.store.skew import SkewEstimate
 from crdtcat.store.values import Answers, Content, Data, Names, NamesPage, Page, Range
@@ -73,8 +74,7 @@ class LocalStore(Store):
         retry: RetryPolicy | None = None,
     ) -> None:
         text = os.fspath(url)
-        path = text.split("://", 1)[1] if "://" in text else text
-        self.root = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (no links resolved)
+        self.root = local_root(text)
         super().__init__(text, storage_options, retry=retry)
 
     def _start(self) -> None:
