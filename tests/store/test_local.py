@@ -23,6 +23,7 @@ from crdtcat.errors import (
     InvalidArgument,
     InvalidName,
     RequestRefused,
+    StoreFull,
     StoreUnavailable,
 )
 from crdtcat.store import Missing, RequestCounts, RetryPolicy, local, local_files, open_store
@@ -339,7 +340,9 @@ def test_permission_full_disk_and_folders_are_told_apart(
     for number, expected in (
         (errno.EACCES, AccessDenied),
         (errno.EROFS, AccessDenied),
-        (errno.ENOSPC, StoreUnavailable),
+        (errno.ENOSPC, StoreFull),
+        (errno.EDQUOT, StoreFull),
+        (errno.EFBIG, StoreFull),
         (errno.EIO, StoreUnavailable),
         (errno.EMFILE, StoreUnavailable),
         (errno.ENAMETOOLONG, RequestRefused),

@@ -39,6 +39,7 @@ from crdtcat.store.local_files import (
     names_in,
     read_range,
     remove_hidden,
+    room_needed,
     write_all,
 )
 from crdtcat.store.places import local_root
@@ -148,13 +149,14 @@ class LocalStore(Store):
         hidden = begun.hidden if begun is not None else hidden_in(folder)
         sent_ms = time.time_ns() // 1_000_000
         try:
-            descriptor = begun.descriptor if begun is not None else self._create(hidden, folder)
-            try:
-                write_all(descriptor, data, start=begun.written if begun is not None else 0)
-                os.fsync(descriptor)
-                stamp_ms = os.fstat(descriptor).st_mtime_ns // 1_000_000
-            finally:
-                os.close(descriptor)
+            with room_needed(goal):
+                descriptor = begun.descriptor if begun is not None else self._create(hidden, folder)
+                try:
+                    write_all(descriptor, data, start=begun.written if begun is not None else 0)
+                    os.fsync(descriptor)
+                    stamp_ms = os.fstat(descriptor).st_mtime_ns // 1_000_000
+                finally:
+                    os.close(descriptor)
             self._skew.observe(stamp_ms, _CLOCK_RESOLUTION_MS, sent_ms, time.time_ns() // 1_000_000)
             yield hidden, folder
         except BaseException as error:
