@@ -82,6 +82,7 @@ def test_restore_brings_back_rows_order_and_columns(change: str, kind: str, decl
     assert table.history()[-1] == version
     table.append([{"a": 8, "b": "after"}])  # and life goes on
     assert rows(table.read()) == [*rows(before), {"a": 8, "b": "after"}]
+    assert {conflict.kind for conflict in table.conflicts()} <= {"misfit"}
     assert table.scan(filter="a = 2").count() == 1
     table.restore(lost)  # what was undone can be had again
     assert table.read() == table.read(at=lost)
