@@ -234,9 +234,7 @@ class _Resolution:
         for name, instances in named.items():
             for column in instances & dropped_at.keys():
                 at = dropped_at[column]
-                users = sorted(
-                    version for use in self.uses.get(column, ()) for version in use.versions.tolist()
-                )
+                users = sorted(at for use in self.uses.get(column, ()) for at in use.versions.tolist())
                 definers = (self.log.index_of(id.version) for id in live.get(column, ()))
                 if any(by >= 0 and self.clocks.saw(by, at) for by in definers):
                     continue  # brought back knowingly, by a restore: it is there for later writers, too
