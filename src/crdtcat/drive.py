@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.errors import StoreError, StoreUnavailable
+from crdtcat.errors import StoreError, StoreFull, StoreUnavailable
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.publish import Outcome, Publish
 from crdtcat.protocol.requests import (
@@ -131,14 +131,12 @@ def _clear(name: str, unclear: Unclear, put: Callable[[], None]) -> bool:
     """Whether a PUT had a clear answer. Raises where it was refused, and so not stored."""
     try:
         put()
-    except StoreUnavailable as error:
-        unclear[name] = error
-        return False
     except StoreError as error:
-        if name not in unclear:
+        certain = isinstance(error, StoreFull) or not isinstance(error, StoreUnavailable)
+        if certain and name not in unclear:
             raise
         unclear[name] = error
-        return False  # this try was refused; an earlier one may have been stored
+        return False  # if this try was refused, an earlier one may have been stored
     return True
 
 

@@ -24,6 +24,7 @@
     │   └── UnsupportedFormat    E402  written by a newer release; upgrade
     └── StoreError                    the storage below
         ├── StoreUnavailable     E501  still failing after every retry; try again later
+        │   └── StoreFull        E506  a full disk or quota; nothing was stored; make room
         ├── AccessDenied         E502  the store refused the credentials
         ├── CapabilityMissing    E503  the store cannot do what was asked of it
         ├── Missing              E504  a store has no object of that name; verbs turn it into one of the above
@@ -61,6 +62,7 @@ __all__ = [
     "RequestRefused",
     "SchemaMismatch",
     "StoreError",
+    "StoreFull",
     "StoreUnavailable",
     "UnsupportedFormat",
     "UnsupportedType",
@@ -269,6 +271,12 @@ class StoreUnavailable(StoreError):
     """Still failing after every retry. Nothing is known to be wrong with the data; try again later."""
 
     code = "E501"
+
+
+class StoreFull(StoreUnavailable):
+    """A full disk, or a quota or limit that is reached: the object was not stored. Make room, then repeat."""
+
+    code = "E506"
 
 
 class AccessDenied(StoreError):

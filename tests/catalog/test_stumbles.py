@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 import re
 import subprocess
@@ -23,6 +25,7 @@ from crdtcat.errors import (
     RequestRefused,
     SchemaMismatch,
     StoreError,
+    StoreFull,
 )
 from crdtcat.options import Options
 from crdtcat.store.local import LocalStore
@@ -65,6 +68,36 @@ def test_a_folder_where_settings_should_be_is_of_one_table(tmp_path: Path) -> No
     assert Catalog(tmp_path).read("t").num_rows == 1
     with pytest.raises(NotFound):
         Catalog(tmp_path).table("u")
+
+
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+@pytest.mark.parametrize("inline_bytes", [0, 65_536])
+def test_a_full_disk_is_told_as_such_and_the_commit_is_known_not_to_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, inline_bytes: int
+) -> None:
+    catalog = Catalog(tmp_path, inline_bytes=inline_bytes)
+    table = catalog.create_table("t", pa.schema([("a", pa.int64())]), mode=mode)
+    table.append([{"a": 1}])
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    verbs: list[Callable[[], object]] = [
+        lambda: table.append([{"a": 2}]),
+        lambda: table.overwrite([{"a": 2}]),
+        lambda: table.add_column("b", pa.int64()),
+        lambda: table.tag("now"),
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        patch.setattr(os, "writev", full)
+        for verb in verbs:
+            with pytest.raises(StoreFull, match=r"no room for .*was not stored; make room"):
+                verb()
+    assert Catalog(tmp_path).read("t").to_pylist() == [{"a": 1}]
+    assert not [found for found in tmp_path.rglob(".*") if found.is_file()]
+    table.append([{"a": 2}])
+    assert table.read()["a"].to_pylist() == [1, 2]
 
 
 @pytest.mark.parametrize("url", [None, 5, b"x", ["x"]])

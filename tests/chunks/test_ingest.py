@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,15 +102,58 @@ def test_metadata_is_dropped() -> None:
     assert not schema.field(0).metadata
 
 
-def test_pandas_keeps_a_named_index_only() -> None:
-    frame = pd.DataFrame({"a": [1]}, index=pd.Index([5], name="k"))
-    assert reader(frame).schema.names == ["a", "k"]
+def test_the_index_of_pandas() -> None:
+    frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index([5, 7], name="k"))
+    assert reader(frame).read_all().to_pydict() == {"a": [1, 2], "k": [5, 7]}
     assert reader(frame.reset_index(drop=True)).schema.names == ["a"]
+    assert reader(frame.rename_axis(None)).schema.names == ["a"]  # numbers of rows, such as a filter leaves
     assert reader(frame.head(0)).read_all().num_rows == 0
+    levels = frame.assign(b="x", c=3).set_index(["b"], append=True)
+    assert reader(levels).read_all().to_pydict() == {"a": [1, 2], "c": [3, 3], "k": [5, 7], "b": ["x", "x"]}
+    with pytest.raises(InvalidName, match="'a' occurs twice"):
+        reader(frame.rename_axis("a"))
     with pytest.raises(InvalidArgument, match="to_frame"):
         reader(frame["a"])
     with pytest.raises(InvalidArgument, match="column name 0"):
         reader(pd.DataFrame([[1]]))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.Index(["x", "y"]),
+        pd.Index([0.5, 1.5]),
+        pd.to_datetime(["2026-01-01", "2026-01-02"]),
+        pd.MultiIndex.from_tuples([(1, 2), (1, 3)]),
+        pd.MultiIndex.from_tuples([(1, 2), (1, 3)], names=["k", None]),
+    ],
+)
+def test_an_index_without_a_name_that_is_more_than_row_numbers_is_not_lost(index: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"has no name: .rename_axis.*reset_index"):
+        reader(pd.DataFrame({"a": [1, 2]}, index=index))
+    assert reader(pd.DataFrame({"a": [1, 2]}, index=index).reset_index(drop=True)).schema.names == ["a"]
+
+
+@pytest.mark.parametrize("gathered", [lambda held: pd.DataFrame({"a": held}), lambda held: {"a": held}])
+def test_python_objects_in_pandas_are_taken_exactly_or_refused(gathered: Any) -> None:
+    fine = pd.Timestamp("2026-01-01 00:00:00.000000001")
+    cases: list[tuple[list[Any], pa.DataType, list[str]]] = [
+        ([fine, None], pa.timestamp("ns"), [str(fine), "None"]),  # pyarrow by itself takes microseconds
+        ([pd.Timedelta(1), pd.NaT], pa.duration("ns"), [str(pd.Timedelta(1)), "None"]),
+        (["x", float("nan"), None, pd.NA], pa.string(), ["x", "None", "None", "None"]),
+        ([1, float("nan")], pa.int64(), ["1", "None"]),
+        ([[1], np.array([2, 3]), None], pa.list_(pa.int64()), ["[1]", "[2, 3]", "None"]),
+    ]
+    for values, kind, told in cases:
+        table = reader(gathered(pd.Series(values, dtype=object))).read_all()
+        assert table.schema.types == [kind]
+        assert [str(value) for value in table["a"].to_pylist()] == told
+    noon, day = dt.datetime(2026, 1, 1, 12), dt.date(2026, 1, 1)  # noqa: DTZ001 (a moment without a zone)
+    for mixed, row in (([day, noon], 1), ([b"x", "y"], 1), ([noon, noon.replace(tzinfo=dt.UTC)], 1)):
+        with pytest.raises(SchemaMismatch, match=f"column 'a', row {row}"):
+            reader(gathered(pd.Series(mixed, dtype=object)))
+    with pytest.raises(InvalidArgument, match="column 'a' of complex128"):
+        reader(gathered(pd.Series([1j])))
 
 
 def test_sparse_columns_of_pandas_are_taken_in_full() -> None:
@@ -177,7 +221,7 @@ def test_mixed_rows_are_refused_by_column_and_row() -> None:
         (pa.array([1]), "int64"),
         (pa.array([{"a": 1}, None]), "null rows"),
         (np.zeros((2, 2)), "numpy.ndarray"),
-        (pl.Series("a", [1]), "polars"),
+        (pl.Series("a", [1]), "polars.*to_frame"),
     ],
 )
 def test_other_things_are_refused_by_name(data: Any, told: str) -> None:
@@ -190,6 +234,16 @@ def test_objects_in_polars_are_refused_by_column(frame: Any) -> None:
     """Its Arrow data would be their addresses in memory."""
     with pytest.raises(UnsupportedType, match="'odd'"):
         reader(frame({"a": [1], "odd": [object()]}))
+
+
+def test_polars_types_that_arrow_does_not_have_are_told_by_type_not_by_what_names_say() -> None:
+    named = pl.Series(["Object"], dtype=pl.Enum(["Object", "Int128"]))
+    assert reader(pl.DataFrame({"a": named, "s": [{"Object": 1}]})).read_all().to_pylist() == [
+        {"a": "Object", "s": {"Object": 1}}
+    ]
+    for kind, value in ((pl.Int128, 1), (pl.List(pl.Int128), [1]), (pl.Struct({"x": pl.Int128}), {"x": 1})):
+        with pytest.raises(UnsupportedType, match=r"column 'wide' holds integers of 128 bits .*: cast it"):
+            reader(pl.DataFrame({"wide": pl.Series([value], dtype=kind)}))
 
 
 def test_batches_must_agree() -> None:

@@ -59,7 +59,7 @@ def tables(draw: st.DrawFn, *, rows: int = 12) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-_NUMBERS = ["-1", "0", "1", "1.5", "2", "2.5", "0.1", "127", "128", "-129", "1000", "1e0", "2.5e0"]
+_NUMBERS = ["-1", "0", "1", "1.5", "2", "2.5", "0.1", "127", "128", "-129", "1000", "1e0", "2.5e0", "0.1e0"]
 _DAYS = ["'2026-01-01'", "date '2026-01-01'", "date '2025-12-31'", "timestamp '2026-01-01 12:00:00'"]
 _MOMENTS = [
     "'2026-01-01'",
@@ -78,7 +78,7 @@ LITERALS: dict[str, list[str]] = {
         "-9223372036854775808",
     ],
     "huge": ["0", "1", "1.5", "9007199254740993", "9223372036854775809", "18446744073709551615"],
-    "single": [*_NUMBERS, "0.1", "'nan'::double", "'inf'::double"],
+    "single": [*_NUMBERS, "0.1", "'0.1'::float", "'nan'::double", "'inf'::double"],
     "double": [*_NUMBERS, "1e300", "'nan'::double", "'-inf'::double"],
     "price": ["0", "-0.1", "0.10", "2.5", "0.105", "2.495", "99999", "-10000"],
     "name": _TEXTS,
@@ -122,6 +122,17 @@ EXTRAS = [
     "(tiny > 1) is not true",
     "tiny is not distinct from 1",
     "double is distinct from 2.5",
+    "single in (0.1e0)",
+    "single in (0.1, 2.5)",
+    "single in (0.1, 2.5e0)",
+    "single in ('0.1'::float, 0.1)",
+    "single in (0.1, double)",
+    "single not in (0.1e0, null)",
+    "single between 0.1e0 and 0.1",
+    "single between 0.1 and '0.1'::float",
+    "single between 0.1 and double",
+    "single is not distinct from 0.1e0",
+    "single is distinct from 0.1",
     "single > double",
     "double = double",
     "double >= single",

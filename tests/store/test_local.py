@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import pickle
+import re
 import signal
 import threading
 import time
@@ -16,7 +17,15 @@ from typing import Any
 
 import pytest
 
-from crdtcat.errors import AccessDenied, CapabilityMissing, InvalidName, StoreUnavailable
+from crdtcat.errors import (
+    AccessDenied,
+    CapabilityMissing,
+    InvalidArgument,
+    InvalidName,
+    RequestRefused,
+    StoreFull,
+    StoreUnavailable,
+)
 from crdtcat.store import Missing, RequestCounts, RetryPolicy, local, local_files, open_store
 from crdtcat.store.local import LEFTOVER_SECONDS, LocalStore
 
@@ -331,9 +340,13 @@ def test_permission_full_disk_and_folders_are_told_apart(
     for number, expected in (
         (errno.EACCES, AccessDenied),
         (errno.EROFS, AccessDenied),
-        (errno.ENOSPC, StoreUnavailable),
+        (errno.ENOSPC, StoreFull),
+        (errno.EDQUOT, StoreFull),
+        (errno.EFBIG, StoreFull),
         (errno.EIO, StoreUnavailable),
         (errno.EMFILE, StoreUnavailable),
+        (errno.ENAMETOOLONG, RequestRefused),
+        (errno.ELOOP, RequestRefused),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", failing(number))
@@ -382,6 +395,36 @@ def test_paths_and_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert not (tmp_path / "none").exists()
     assert list(open_store(tmp_path / "none").list("")) == []
     assert not (tmp_path / "none").exists()
+
+
+def test_urls_of_files_are_read_as_the_standard_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would otherwise be another folder than the one that is meant, and look empty."""
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "a b/100% é://x"
+    open_store(root).put("a", b"x")
+    for url in (root.as_uri(), f"file:{root}", f"FILE://localhost{root}", f"local://{root}"):
+        assert open_store(url).get("a") == b"x", url
+    monkeypatch.setenv("HOME", str(tmp_path / "a b"))
+    assert open_store("~/100% é:/x").get("a") == b"x"
+    assert LocalStore("./s3:/b").root == str(tmp_path / "s3:/b")
+    assert LocalStore("C:/b").root == str(tmp_path / "C:/b")
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("s3:/bucket/lake", "write s3://bucket/lake, or ./s3:/bucket/lake for a folder"),
+        ("s3:bucket", "write s3://bucket"),
+        ("memory:", "write memory://"),
+        ("file:lake", "write file://lake"),
+        ("nul\0", "NUL"),
+        ("\ud800", "Unicode"),
+        ("~nobody-of-that-name/lake", "no home for '~nobody-of-that-name'"),
+    ],
+)
+def test_what_looks_like_a_place_and_is_none(place: str, told: str) -> None:
+    with pytest.raises(InvalidArgument, match=re.escape(told)):
+        open_store(place)
 
 
 def test_the_clock_of_the_file_system_is_learned(tmp_path: Path) -> None:

@@ -80,8 +80,9 @@ def test_restore_brings_back_rows_order_and_columns(change: str, kind: str, decl
     # Rows of a type that the column no longer has stay listed, though the restore took them away.
     assert {conflict.kind for conflict in table.conflicts()} <= {"misfit"}
     assert table.history()[-1] == version
-    table.append([{"a": 8, "b": "after"}])  # and life goes on
+    fresh.append([{"a": 8, "b": "after"}])  # blindly, by another writer, and life goes on
     assert rows(table.read()) == [*rows(before), {"a": 8, "b": "after"}]
+    assert {conflict.kind for conflict in table.conflicts()} <= {"misfit"}
     assert table.scan(filter="a = 2").count() == 1
     table.restore(lost)  # what was undone can be had again
     assert table.read() == table.read(at=lost)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Catalog, Table
-from crdtcat.errors import InvalidArgument, InvalidFilter, InvalidName, NotFound
+from crdtcat.errors import InvalidArgument, InvalidFilter, InvalidName, NotFound, SchemaMismatch
 
 _numbers = itertools.count()
 
@@ -238,6 +238,6 @@ def test_partitions_by_value_are_told_apart_exactly(
 def test_text_of_a_frame_that_is_no_unicode_is_refused() -> None:
     frame = pd.DataFrame({"t": pd.Series(["\ud800"], dtype=object)})
     catalog = lake()
-    with pytest.raises(InvalidArgument, match="surrogates"):
+    with pytest.raises(SchemaMismatch, match=r"column 't', row 0: .* no Unicode text"):
         catalog.commit("t", frame)
     assert catalog.tables() == []

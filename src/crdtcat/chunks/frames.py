@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from crdtcat import names
-from crdtcat.chunks.python_values import require_shallow
+from crdtcat.chunks.python_values import python_array
 from crdtcat.errors import InvalidArgument, UnsupportedType
+
+_NOT_IN_ARROW: Final = {
+    "Object": "Python objects",
+    "Int128": "integers of 128 bits",
+    "UInt128": "integers of 128 bits",
+}
 
 
 def pandas_reader(data: Any) -> pa.RecordBatchReader:
-    """A stream of a pandas DataFrame's rows, sparse columns in full, with its index where that has a name.
+    """A stream of a pandas DataFrame's rows: its columns, sparse ones in full, then the levels of its index.
 
-    Raises `InvalidArgument`, `InvalidName`.
+    An index without a name is left out where it only numbers the rows. Columns of Python objects are taken as
+    lists of Python values are: exactly, see `crdtcat.chunks.python_values`, where pyarrow would cut.
+
+    Raises `InvalidArgument`, `InvalidName`, `SchemaMismatch`.
     """
     if type(data).__name__ != "DataFrame":
         raise InvalidArgument(f"cannot take rows from a {type_name(data)}; call .to_frame() on it first")
-    names.validate_column_names([name for name in data.columns if isinstance(name, str)])
-    odd = [name for name in data.columns if not isinstance(name, str)]
+    levels = _levels(data.index)
+    found = [*data.columns, *(level.name for level in levels)]
+    odd = [name for name in found if not isinstance(name, str)]
     if odd:
         raise InvalidArgument(f"pandas column name {odd[0]!r} is not a text: rename the columns first")
-    for name, kind in data.dtypes.items():
-        if kind.kind == "O":
-            require_shallow(data[name], name)
-    full = {name: np.asarray(data[name]) for name, kind in data.dtypes.items() if is_sparse(kind)}
-    data = data.assign(**full) if full else data
-    if is_sparse(data.index.dtype):
-        data = data.set_index(data.index.astype(data.index.dtype.subtype))
-    named = any(name is not None for name in data.index.names)
-    return pa.Table.from_pandas(data, preserve_index=named).to_reader()
+    names.validate_column_names(found)
+    columns = [*(data[name] for name in data.columns), *levels]
+    return pa.table([pandas_column(held, held.name) for held in columns], found).to_reader()
+
+
+def _levels(index: Any) -> list[Any]:
+    """The columns that an index stands for. Raises `InvalidArgument` where they have no name."""
+    count, unnamed = index.nlevels, [name for name in index.names if name is None]
+    if unnamed and count == 1 and (index.dtype.kind in "iu" or not len(index)):
+        return []
+    if unnamed:
+        raise InvalidArgument(
+            f"the frame's index ({', '.join(map(str, index.dtypes if count > 1 else [index.dtype]))}) has no "
+            'name: .rename_axis("name") makes a column of it, .reset_index(drop=True) drops it'
+        )
+    return [index.get_level_values(level).to_series() for level in range(count)]
+
+
+def pandas_column(held: Any, name: str) -> pa.Array | pa.ChunkedArray:
+    """A series or index of pandas without its labels; what pandas calls missing is null.
+
+    Raises `InvalidArgument`, `SchemaMismatch`, `LimitExceeded`.
+    """
+    if held.dtype == object:
+        values = [None if missing else value for value, missing in zip(held, held.isna(), strict=True)]
+        return python_array(values, None, name)
+    try:
+        return pa.array(np.asarray(held) if is_sparse(held.dtype) else held, from_pandas=True)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidArgument(
+            f"column {name!r} of {held.dtype} cannot be read as Arrow data: convert it ({error})"
+        ) from error
 
 
 def is_sparse(kind: Any) -> bool:
@@ -42,14 +75,27 @@ def is_sparse(kind: Any) -> bool:
 def polars_data(data: Any) -> Any:
     """A frame or series of polars that can be given out as Arrow data; a lazy one is collected.
 
-    Raises `UnsupportedType` for columns of Python objects: polars gives out their addresses.
+    Raises `InvalidArgument` for a series without fields, `UnsupportedType` for columns of a type that Arrow
+    does not have: of Python objects polars gives out the addresses.
     """
     if type(data).__name__ == "LazyFrame":
         data = data.collect()
+    if type(data).__name__ == "Series" and not hasattr(data.dtype, "fields"):
+        raise InvalidArgument(f"cannot take rows from a {type_name(data)}; call .to_frame() on it first")
     for name, kind in getattr(data, "schema", {}).items():
-        if "Object" in str(kind):
-            raise UnsupportedType(f"column {name!r} holds Python objects (polars {kind}): cast it")
+        foreign = _NOT_IN_ARROW.keys() & _polars_kinds(kind)
+        if foreign:
+            raise UnsupportedType(
+                f"column {name!r} holds {_NOT_IN_ARROW[foreign.pop()]} (polars {kind}): cast it"
+            )
     return data
+
+
+def _polars_kinds(kind: Any) -> set[str]:
+    """The names of a polars type and of all within it; those of fields and categories are none of them."""
+    inner = [kind.inner] if getattr(kind, "inner", None) is not None else []
+    within = [*inner, *(field.dtype for field in getattr(kind, "fields", ()))]
+    return {str(kind.base_type())}.union(*map(_polars_kinds, within))
 
 
 def type_name(thing: Any) -> str:

@@ -4,7 +4,7 @@
 |---|---|
 | Arrow Table, RecordBatch, RecordBatchReader, struct array | as it is |
 | anything with `__arrow_c_stream__` or `__arrow_c_array__` (polars, DuckDB relations, ...) | its stream |
-| pandas DataFrame | columns, sparse ones in full; the index only if it has a name |
+| pandas DataFrame | columns, sparse ones in full, and the index; one that only numbers rows is left out |
 | polars LazyFrame | collected first: it is a query, not data |
 | list of dicts | a column per key, a missing key is null |
 | dict of columns | a column per key |
@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat import names
-from crdtcat.chunks.frames import is_sparse, pandas_reader, polars_data, type_name
+from crdtcat.chunks.frames import pandas_column, pandas_reader, polars_data, type_name
 from crdtcat.chunks.misfits import cast_rows
 from crdtcat.chunks.python_values import python_array
 from crdtcat.chunks.storage_types import storage_type
@@ -282,12 +282,11 @@ def _check_keys(data: Mapping[Any, Any], schema: pa.Schema | None) -> None:
 
 def _column(name: str, values: Any, t: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
     """Arrow, numpy and pandas have types of their own and are cast; Python's values take the column's."""
-    if is_sparse(getattr(values, "dtype", None)):
-        values = pa.array(np.asarray(values), from_pandas=True)
-    if hasattr(values, "__arrow_c_stream__"):
+    if type(values).__module__.partition(".")[0] == "pandas":
+        values = pandas_column(values, name)
+    elif hasattr(values, "__arrow_c_stream__"):
         values = pa.chunked_array(values)
-    pandas = type(values).__module__.partition(".")[0] == "pandas"
-    if pandas or (isinstance(values, np.ndarray) and values.dtype != object):
+    if isinstance(values, np.ndarray) and values.dtype != object:
         try:
             values = pa.array(values)
         except (pa.ArrowException, ValueError) as error:

@@ -92,7 +92,9 @@ def _inferred(values: list[Any], column: str) -> pa.DataType:
     except FAILURES as error:
         row = python_leaves.first_failure(values, None)
         wrong = "does not fit the type of the rows before: make the values of a column alike"
-        if not _has_a_type(values[row]):
+        if isinstance(error, UnicodeEncodeError):
+            wrong = "is no Unicode text: mend it, or give bytes"
+        elif not _has_a_type(values[row]):
             wrong = "is no value that Arrow has a type for: convert it, to text say"
         raise SchemaMismatch(
             f"column {column!r}, row {row}: {values[row]!r:.80} {wrong} ({error})"

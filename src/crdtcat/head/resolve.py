@@ -39,6 +39,9 @@ from crdtcat.head.conflicts import Conflict
 from crdtcat.head.renames import Renames, renamers_of
 from crdtcat.log.log import Log
 
+Live = Mapping[ColumnId, list[DefinitionId]]
+"""Per column its definitions that nobody replaced or dropped, falling."""
+
 
 class Use(NamedTuple):
     """A column used by versions that share a schema: the first of them, the field, its place, and all."""
@@ -152,7 +155,7 @@ class _Resolution:
         def conflicts() -> list[Conflict]:
             renames = Renames(self.log, resolved, renamers_of(self.defined, live), self.clocks)
             return [
-                *self._survivors(named),
+                *self._survivors(named, live),
                 *self._lost_definitions(named, live),
                 *self._misfits(resolved),
                 *self._contradictions(resolved),
@@ -177,9 +180,7 @@ class _Resolution:
             for column in columns.all
         ]
 
-    def _column(
-        self, name: str, instances: set[ColumnId], live: Mapping[ColumnId, list[DefinitionId]]
-    ) -> Column:
+    def _column(self, name: str, instances: set[ColumnId], live: Live) -> Column:
         ids = _falling(instances, live)
         if not ids:
             return self._used_column(name, instances)
@@ -199,9 +200,7 @@ class _Resolution:
             yield id, wider
             type = type if wider is None else wider
 
-    def _lost_definitions(
-        self, named: Mapping[str, set[ColumnId]], live: Mapping[ColumnId, list[DefinitionId]]
-    ) -> Iterator[Conflict]:
+    def _lost_definitions(self, named: Mapping[str, set[ColumnId]], live: Live) -> Iterator[Conflict]:
         for name, instances in named.items():
             ids = _falling(instances, live)
             for id, wider in self._widenings(ids) if ids else ():
@@ -228,18 +227,19 @@ class _Resolution:
         uses = (use for column in instances for use in self.uses.get(column, ()))
         return sorted(uses, key=lambda use: use[:2])
 
-    def _survivors(self, named: Mapping[str, set[ColumnId]]) -> Iterator[Conflict]:
+    def _survivors(self, named: Mapping[str, set[ColumnId]], live: Live) -> Iterator[Conflict]:
         dropped_at: dict[ColumnId, int] = {}
         for at, column in self.drops:
             dropped_at[column] = max(at, dropped_at.get(column, at))
         for name, instances in named.items():
             for column in instances & dropped_at.keys():
                 at = dropped_at[column]
-                users = sorted(
-                    version for use in self.uses.get(column, ()) for version in use.versions.tolist()
-                )
+                users = sorted(at for use in self.uses.get(column, ()) for at in use.versions.tolist())
+                definers = (self.log.index_of(id.version) for id in live.get(column, ()))
+                if any(by >= 0 and self.clocks.saw(by, at) for by in definers):
+                    continue  # brought back knowingly, by a restore: it is there for later writers, too
                 unaware = next((version for version in users if not self.clocks.saw(version, at)), None)
-                if unaware is not None:  # a restore that brings a column back knowingly is no conflict
+                if unaware is not None:
                     dropper, writer = self.log.id_at(at), self.log.id_at(unaware)
                     message = f"column {name!r}, dropped by {dropper}, goes on showing what {writer} wrote"
                     yield Conflict("drop", name, writer, dropper, message)
@@ -266,7 +266,7 @@ class _Resolution:
                     yield Conflict("misfit", column.name, winner, id, message)
 
 
-def _falling(instances: set[ColumnId], live: Mapping[ColumnId, list[DefinitionId]]) -> list[DefinitionId]:
+def _falling(instances: set[ColumnId], live: Live) -> list[DefinitionId]:
     return sorted((id for column in instances for id in live.get(column, ())), reverse=True)
 
 

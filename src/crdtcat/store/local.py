@@ -41,8 +41,10 @@ from crdtcat.store.local_files import (
     read_range,
     readings,
     remove_hidden,
+    room_needed,
     write_all,
 )
+from crdtcat.store.places import local_root
 from crdtcat.store.retry import Fault, RetryPolicy, classify
 from crdtcat.store.skew import SkewEstimate
 from crdtcat.store.values import Answers, Content, Data, Names, NamesPage, Page, Range
@@ -74,8 +76,7 @@ class LocalStore(Store):
         retry: RetryPolicy | None = None,
     ) -> None:
         text = os.fspath(url)
-        path = text.split("://", 1)[1] if "://" in text else text
-        self.root = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (no links resolved)
+        self.root = local_root(text)
         super().__init__(text, storage_options, retry=retry)
 
     def _start(self) -> None:
@@ -149,13 +150,14 @@ class LocalStore(Store):
         hidden = begun.hidden if begun is not None else hidden_in(folder)
         sent_ms = time.time_ns() // 1_000_000
         try:
-            descriptor = begun.descriptor if begun is not None else self._create(hidden, folder)
-            try:
-                write_all(descriptor, data, start=begun.written if begun is not None else 0)
-                os.fsync(descriptor)
-                stamp_ms = os.fstat(descriptor).st_mtime_ns // 1_000_000
-            finally:
-                os.close(descriptor)
+            with room_needed(goal):
+                descriptor = begun.descriptor if begun is not None else self._create(hidden, folder)
+                try:
+                    write_all(descriptor, data, start=begun.written if begun is not None else 0)
+                    os.fsync(descriptor)
+                    stamp_ms = os.fstat(descriptor).st_mtime_ns // 1_000_000
+                finally:
+                    os.close(descriptor)
             self._skew.observe(stamp_ms, _CLOCK_RESOLUTION_MS, sent_ms, time.time_ns() // 1_000_000)
             yield hidden, folder
         except BaseException as error:

@@ -5,6 +5,7 @@ And what is in a folder, or in its way.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import secrets
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from crdtcat.errors import RequestRefused
+from crdtcat.errors import RequestRefused, StoreFull
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.pools import ThreadPool
 from crdtcat.scattered import Scattered
@@ -26,6 +27,7 @@ LARGE_BYTES: Final = 16 * 2**20
 """From this size on, a file that is read whole gets memory of its own."""
 _READ_THREADS_MAX: Final = 4
 _READINGS_MAX: Final = 100
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def hidden_in(folder: str) -> str:
@@ -47,6 +49,22 @@ def folder_needed(folder: str, url: str) -> Iterator[None]:
             raise
         raise RequestRefused(
             f"{file!r} is no folder, and {url} needs one there; check the path of the catalog"
+        ) from error
+
+
+@contextmanager
+def room_needed(goal: str) -> Iterator[None]:
+    """Where a disk is full, or a quota or a limit reached, before the object has its name, say that.
+
+    Raises `StoreFull` instead.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise StoreFull(
+            f"there is no room for {goal!r} ({error.strerror}), and it was not stored; make room, then repeat"
         ) from error
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from crdtcat.errors import InvalidArgument
 from crdtcat.store.base import Store
+from crdtcat.store.places import require_slashes
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(?:://|::)")
 
@@ -22,7 +23,8 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, Any] |
             other processes, never shown.
 
     Raises:
-        InvalidArgument: an empty URL, or one no filesystem serves; something else than a URL and a map.
+        InvalidArgument: an empty URL, or one no filesystem serves, or a path that no folder can have;
+            something else than a URL and a map.
         CapabilityMissing: the filesystem's package is not installed.
     """
     if not isinstance(url, str | os.PathLike):
@@ -35,6 +37,8 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, Any] |
     if not text:
         raise InvalidArgument("the URL of a store is empty: give a path or a URL such as s3://bucket/prefix")
     match = _SCHEME.match(text)
+    if match is None:
+        require_slashes(text)
     scheme = match[1].lower() if match else "file"
     if scheme in ("file", "local"):
         from crdtcat.store.local import LocalStore  # noqa: PLC0415 (each backend is loaded where it is used)

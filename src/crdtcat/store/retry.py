@@ -68,6 +68,7 @@ _BY_ERRNO = {
     **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), Fault.MISSING),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), Fault.DENIED),
     errno.EEXIST: Fault.EXISTS,
+    **dict.fromkeys((errno.ENAMETOOLONG, errno.ELOOP), Fault.REFUSED),
     **dict.fromkeys(
         (
             errno.EAGAIN,

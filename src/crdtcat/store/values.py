@@ -88,7 +88,7 @@ def translate(fault: Fault, request: str, name: str, failures: int, why: str) ->
         return CapabilityMissing(f"{request} is not possible on this store ({why})")
     if fault is Fault.REFUSED:
         return RequestRefused(
-            f"{request} was not understood by the store ({why}); check the URL, its options and the clock"
+            f"{request} was refused by the store as wrong ({why}); check the URL, its options and the clock"
         )
     if fault is Fault.ODD:
         return StoreError(f"{request} was not understood below ({why}); check the URL and its options")

@@ -22,6 +22,7 @@ from crdtcat.errors import (
     ClockSkew,
     CommitUnknown,
     RequestRefused,
+    StoreFull,
 )
 from crdtcat.format.version import encode_version
 from crdtcat.locks import ForkSafeLock
@@ -151,7 +152,7 @@ def publish_version(put: Put, key: str | None, store: Store) -> None:
     try:
         if run(Publish((put,)), store, unclear=unclear).outcome is Outcome.DONE:
             return
-    except (AccessDenied, CapabilityMissing, RequestRefused):  # and so not stored
+    except (AccessDenied, CapabilityMissing, RequestRefused, StoreFull):  # and so not stored
         raise
     except Exception as error:
         raise CommitUnknown(

@@ -74,8 +74,8 @@ def _members(operand: Operand, value: Value, *, sql: bool) -> list[Any]:
     """The values of the operand's type that are a member if `value` is in the list: none, one, both zeros."""
     if is_nan(value):
         return [pa.scalar(float("nan"), operand.type)] if pt.is_floating(operand.type) else []
-    if pt.is_float32(operand.type) and isinstance(value, float):
-        # Arrow and SQL engines both cast the list to the column's type, rounding to nearest.
+    if not sql and pt.is_float32(operand.type) and isinstance(value, float):
+        # Arrow casts the list to the column's type, rounding to nearest.
         with np.errstate(over="ignore"):
             value = float(np.float32(value))
     floor, exact = fit(value, operand.type, str(operand))

@@ -102,8 +102,7 @@ class _Conditions:
             case exp.Not():
                 return Not(self.read(node.this))
             case exp.Between():
-                low = self._compare(node.this, ">=", node.args["low"], node)
-                return And((low, self._compare(node.this, "<=", node.args["high"], node)))
+                return self._between(node)
             case exp.In():
                 return self._in(node)
             case exp.Is():
@@ -132,7 +131,9 @@ class _Conditions:
         return compare(term, "=", True, sql=True)
 
     def _compare(self, a: exp.Expr, sign: Operator, b: exp.Expr, node: exp.Expr) -> Predicate:
-        left, right = self._values.term(a), self._values.term(b)
+        return self._compare_terms(self._values.term(a), sign, self._values.term(b), node)
+
+    def _compare_terms(self, left: Term, sign: Operator, right: Term, node: exp.Expr) -> Predicate:
         if isinstance(left, Literal) and isinstance(right, Literal):
             return _compare_literals(left, sign, right, node)
         if isinstance(right, Literal) and not isinstance(left, Literal):
@@ -152,15 +153,22 @@ class _Conditions:
         self._values.computed(text, arrow, columns)  # raises where Arrow has no such comparison
         return Opaque(text, columns, arrow)
 
+    def _between(self, node: exp.Expr) -> Predicate:
+        subject = self._values.term(node.this)
+        low, high = _widened(subject, [self._values.term(node.args[end]) for end in ("low", "high")])
+        above = self._compare_terms(subject, ">=", low, node)
+        return And((above, self._compare_terms(subject, "<=", high, node)))
+
     def _in(self, node: exp.Expr) -> Predicate:
         members = node.expressions
         if not members:
             raise unsupported(node)
-        subject, terms = self._operand(node.this, node), [self._values.term(member) for member in members]
+        subject = self._operand(node.this, node)
+        terms = _widened(subject, [self._values.term(member) for member in members])
         if all(isinstance(term, Literal) for term in terms):
             values = [term.value for term in terms if isinstance(term, Literal)]
             return contained(subject, values, sql=True)
-        return Or(tuple(self._compare(node.this, "=", member, node) for member in members))
+        return Or(tuple(self._compare_terms(subject, "=", term, node) for term in terms))
 
     def _is(self, node: exp.Expr) -> Predicate:
         wanted = node.expression
@@ -223,6 +231,18 @@ class _Conditions:
         if not isinstance(term, Literal) or not isinstance(term.value, str):
             raise unsupported(node)
         return term.value
+
+
+def _widened(subject: Term, terms: list[Term]) -> list[Term]:
+    """What a value is compared with, all together: one double among it makes numbers beside a float doubles.
+
+    As in DuckDB: 0.1 is the nearest float by itself, and the nearest double where the other end is one.
+    """
+    if isinstance(subject, Literal) or not pt.is_float32(subject.type):
+        return terms
+    if not any(term.is_double if isinstance(term, Literal) else pt.is_float64(term.type) for term in terms):
+        return terms
+    return [term.as_double() if isinstance(term, Literal) else term for term in terms]
 
 
 def _compare_literals(left: Literal, sign: Operator, right: Literal, node: exp.Expr) -> Predicate:

@@ -35,9 +35,21 @@ _ARGUMENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal; None is null."""
+    """A literal; None is null. `is_single`: it was cast to a float of 32 bits."""
 
     value: Value | None
+    is_single: bool = False
+
+    @property
+    def is_double(self) -> bool:
+        """Whether it is a float of 64 bits."""
+        return isinstance(self.value, float) and not self.is_single
+
+    def as_double(self) -> Constant:
+        """A number as the nearest double; anything else as it is."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int | Decimal):
+            return self
+        return Constant(float(self.value))
 
 
 def check_arguments(node: exp.Expr | None, *, negatable: bool = False) -> None:
@@ -99,7 +111,8 @@ def cast_literal(inner: Constant, node: exp.Cast) -> Constant:  # noqa: PLR0911,
         return inner
     try:
         if wanted in (_TYPE.DOUBLE, _TYPE.FLOAT) and isinstance(value, str | int | float | Decimal):
-            return Constant(float(value) if wanted is _TYPE.DOUBLE else float(np.float32(value)))
+            single = wanted is _TYPE.FLOAT
+            return Constant(float(np.float32(value)) if single else float(value), is_single=single)
         if wanted in _INTEGERS and isinstance(value, str | int):
             return Constant(int(value))
         if wanted is _TYPE.DECIMAL and isinstance(value, str | int | Decimal):
