@@ -19,6 +19,7 @@ from crdtcat.errors import (
     NotFound,
 )
 from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.format.version import decode_version
 from crdtcat.protocol import bundle_number, claim_name, is_bundle, is_claim
 from crdtcat.protocol.names import hint_name
 from crdtcat.store.memory import MemoryStore
@@ -260,6 +261,28 @@ def test_by_the_hint_nothing_is_claimed_above_what_waits_for_a_decision(decision
     before = [0, 1] if decision == "committed" else [0]
     assert Catalog(url, upkeep=False, lease_seconds=0).table("t").append(rows("mo", 9)).number == 3
     assert [n for n, _ in values(Catalog(url, upkeep=False).table("t"))] == [*before, 9]
+
+
+def test_by_the_hint_an_aborted_claim_is_not_followed() -> None:
+    """It took its number; what the next one follows is the claim before it."""
+    catalog, url = lake(lease_seconds=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    first = table.append(rows("mo", 0))
+    other = Catalog(FaultyStore(MemoryStore(url), _no_decision), upkeep=False)
+    transaction = other.transaction()
+    transaction.append("t", rows("mo", 1))
+    with pytest.raises(CommitUnknown):
+        transaction.commit()
+    with pytest.raises(CommitUnknown):  # it is decided, and nothing is claimed above it
+        Catalog(FaultyStore(MemoryStore(url), _no_claim), upkeep=False, lease_seconds=0).table("t").append([])
+    table.checkpoint()
+    assert Catalog(url, upkeep=False).table("t").append(rows("mo", 2)).number == 3
+    _, body = decode_version(catalog.store.get(claim_name(FOLDER, 3)), "claim 3")
+    assert body["p"] == first.id.to_bytes()
+
+
+def _no_claim(call: Any) -> Fault | None:
+    return "error" if call.name.endswith("3.c") and call.kind == "put" else None
 
 
 def _no_decision(call: Any) -> Fault | None:
