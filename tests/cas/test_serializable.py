@@ -70,7 +70,7 @@ def test_what_two_commits_change_only_together_is_told(*, in_transaction: bool, 
     t, url = lake()
     mine = strict(url)
     tx = Catalog(url, upkeep=False, isolation="serializable").transaction(["t"])
-    asked = tx.table("t") if in_transaction else mine
+    asked: Any = tx.table("t") if in_transaction else mine
     assert asked.read(filter="n = 7 and x = 7").num_rows == 0
     t.update("n = 0", {"x": 7})
     t.update("n = 0", {"n": 7})

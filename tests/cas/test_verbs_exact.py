@@ -304,7 +304,7 @@ def _scoped(verb: Verb, scope: Callable[[Table], frozenset[str | None]]) -> Verb
 def _fitting(table: Table, values: Row) -> Row:
     names = table.schema.names
     found = {name: value for name, value in values.items() if name in names}
-    return found or {"day": "mo"} if values else {}
+    return found or ({"day": str(min(values.values()))} if values else {})
 
 
 def _fitted(table: Table, rows: list[Row]) -> list[Row]:
