@@ -1,14 +1,17 @@
 """Where a log in CAS mode stands, without reading it: the newest claim, from the hint and one listing.
 
-The hint names a claim that was there once. One LIST from there on shows whether it still is, what came after
-it, and, in the names of bundles, up to which number everything is taken. One GET more brings the newest
-one's id. A hint that leads nowhere is passed over: it is advice, never proof, and then the log is read.
+The hint names a claim that was there once, and the bundle whose newest that was. One LIST from there on shows
+what came after it and, in the names of bundles, up to which number everything is taken. If nothing came, and
+that bundle is there, whose name is a hash of what is in it, the claim is the newest: an id that the log does
+not have would be a parent that is missing for ever. If something came, one GET more brings the newest one's
+id. A hint that leads nowhere, or to another log than this one, as after a log was put back without it, is
+passed over: it is advice, never proof, and then the log is read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,7 +28,7 @@ from crdtcat.object_bytes import ObjectBytes
 from crdtcat.pauses import Pace
 from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
 from crdtcat.protocol.claimer import Claimer, Parent
-from crdtcat.protocol.names import hint_name
+from crdtcat.protocol.names import hint_name, last
 
 if TYPE_CHECKING:
     from crdtcat.head import Head
@@ -126,28 +129,28 @@ def beyond_claims(seen: Head, parent: Parent) -> dict[int, int]:
 
 def newest_by_hint(session: Session) -> Parent | None:
     """The newest claim, if the hint leads to it. One GET, one LIST page per 1,000 files after the hint, and
-    one GET more where it is not the newest itself."""
+    one GET more where somebody has claimed since what bundles have."""
     store, folder = session.store, session.folder
     (data,) = store.get_many([(hint_name(folder), 0, None)])
     hint = None if data is None else _decoded(data, hint_name(folder))
     if hint is None:
         return None
-    names = listed_after(session, claim_name(folder, hint.number - 1))
-    numbers = [claim_number(name) for name in names if is_claim(name)]
+    names = listed_after(session, claim_name(folder, hint.parent.number - 1))
     taken = max(map(bundle_number, names), default=0)
-    if taken == hint.number and set(numbers) <= {taken}:
-        return hint  # whatever is under its name by now: the log has it, and nothing above
-    if numbers != list(range(hint.number, hint.number + len(numbers))) or not numbers or numbers[-1] <= taken:
+    above = [number for number in map(claim_number, filter(is_claim, names)) if number > taken]
+    if not above:  # what is under its name by now is not asked: the log has what its bundle has
+        is_it = taken == hint.parent.number and folder + hint.bundle in names
+        return hint.parent if is_it else None
+    first = max(taken + 1, hint.parent.number)
+    if above != list(range(first, first + len(above))):
         return None
-    if len(numbers) == 1:
-        return hint
-    name = claim_name(folder, numbers[-1])
+    name = claim_name(folder, above[-1])
     (data,) = store.get_many([(name, 0, None)])
     if data is None:
         return None
     id, body = decode_version(data, name)
     unclear = "t" in body or body.get("o") == TO_MERGE  # what it means is in the log
-    return None if unclear else Parent(numbers[-1], id)
+    return None if unclear else Parent(above[-1], id)
 
 
 def listed_after(session: Session, after: str) -> list[str]:
@@ -162,21 +165,37 @@ def listed_after(session: Session, after: str) -> list[str]:
 
 
 def to_be_followed(log: Log) -> Parent:
-    """The newest claim of a log, for a hint; none where there is none, or CAS mode is over. O(n)."""
-    return Parent() if mode_of(log) == "merge" else newest(log)
+    """The newest claim of a bundle's log, for a hint; none where there is none, or CAS mode is over, or it
+    was aborted: the one before it may be in another bundle. O(n)."""
+    at = int(np.argmax(log.number)) if len(log) else -1
+    if at < 0 or not log.number[at] or log.operation[at] == UPKEEP or mode_of(log) == "merge":
+        return Parent()
+    return Parent(int(log.number[at]), log.id_at(at))
 
 
-def write_hint(session: Session, parent: Parent) -> None:
-    """Leave advice for whoever starts cold: the newest claim. One PUT; none without a claim."""
+def write_hint(session: Session, parent: Parent, bundle: str) -> None:
+    """Leave advice for whoever starts cold: the newest claim of a bundle that is stored. One PUT; none
+    without a claim."""
     if parent.id is not None:
-        content = {"format": FORMAT_NUMBER, "number": parent.number, "id": str(parent.id)}
+        content = {
+            "format": FORMAT_NUMBER, "number": parent.number, "id": str(parent.id), "bundle": last(bundle)
+        }  # fmt: skip
         session.store.put(hint_name(session.folder), seal_json(content))
 
 
-def _decoded(data: ObjectBytes, name: str) -> Parent | None:
+class _Hint(NamedTuple):
+    """What a hint says: a claim, and the bundle whose newest it is. Of hints of before no bundle is known."""
+
+    parent: Parent
+    bundle: str
+
+
+def _decoded(data: ObjectBytes, name: str) -> _Hint | None:
     try:
         content = unseal_json(data, name)
-        number, id = int(content["number"]), VersionId.parse(content["id"])
+        number, id = content["number"], VersionId.parse(content["id"])
     except (DataError, KeyError, TypeError, ValueError):
         return None
-    return Parent(number, id) if number > 0 else None
+    bundle = content.get("bundle", "")
+    known = isinstance(number, int) and number > 0 and isinstance(bundle, str)
+    return _Hint(Parent(number, id), bundle) if known else None

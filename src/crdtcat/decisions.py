@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from crdtcat.errors import StoreUnavailable
 from crdtcat.format.decision import decode_decision, encode_decision
+from crdtcat.format.version import UPKEEP
 from crdtcat.log import State
 from crdtcat.log.transactions import transactions_in
 from crdtcat.object_bytes import ObjectBytes
@@ -66,8 +67,14 @@ def decisions_for(store: Store, state: State) -> list[tuple[str, ObjectBytes]]:
 
 
 def status_in(session: Session, transaction: int) -> str | None:
-    """What a log knows of a transaction: "prepared" or "committed"; `None`: nothing. A refresh."""
+    """What a log knows of a transaction: "prepared" or "committed"; "passed": a number that it took there
+    counts for nothing, because it was aborted, or because it only read that table; `None`: nothing. A
+    refresh."""
     state = session.refresh().state
     if decision_name(transaction) in state.undecided():
         return "prepared"
-    return "committed" if transaction in transactions_in(state.log) else None
+    if transaction in transactions_in(state.log):
+        return "committed"
+    log = state.log
+    is_its = (log.number > 0) & (log.id_fields["writer"] == transaction)
+    return "passed" if (is_its & (log.operation == UPKEEP)).any() else None

@@ -163,8 +163,9 @@ class NamedTables(TendedCatalog):
         "prepared": its claims are there, and nobody has decided it.
 
         One GET; where there is no decision, because it is not made or was collected, a refresh of every table
-        and branch. Raises `NotFound` where no table knows it, and `InvalidArgument` for what is no
-        `Transaction.id`.
+        and branch: one that took numbers there, and nothing else, was aborted (or it was serializable, only
+        read these, and what it wrote to was dropped). Raises `NotFound` where no table knows it, and
+        `InvalidArgument` for what is no `Transaction.id`.
         """
         try:
             writer = int(id, 16)
@@ -178,11 +179,15 @@ class NamedTables(TendedCatalog):
         return self._again(lambda: self._status_by_tables(writer, id))
 
     def _status_by_tables(self, writer: int, id: str) -> str:
+        passed = False
         for name in self.tables():
             for branch in (MAIN, *self.table(name).branches()):
                 status = status_in(self.table(name, branch)._session, writer)
-                if status is not None:
+                if status in ("prepared", "committed"):
                     return status
+                passed |= status is not None
+        if passed:  # what is committed is in some table; what was aborted only took numbers
+            return "aborted"
         raise NotFound(f"no table of {self.store.url} knows a transaction {id}")
 
     def _again(self, work: Callable[[], _T], *, can: Callable[[], bool] = lambda: True) -> _T:

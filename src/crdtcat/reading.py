@@ -26,6 +26,7 @@ from crdtcat.format.sections import Array
 from crdtcat.format.version import UPKEEP
 from crdtcat.head import Head
 from crdtcat.log import Log, join, select
+from crdtcat.log.transactions import claim_of
 from crdtcat.protocol.claimer import Parent
 from crdtcat.scan.answers import answer_changed, rows_moved
 
@@ -150,7 +151,7 @@ class Asked:
             self._groups[at] = after, reads
         if not words:
             return ()
-        return (Overlap(Kind.READ_WRITE, log.id_at(index), int(log.number[index]), keys=tuple(words)),)
+        return (Overlap(Kind.READ_WRITE, log.id_at(index), claim_of(log, index), keys=tuple(words)),)
 
     def _changed(self, before: Head, after: Head, read: Read) -> bool:
         if read.of:

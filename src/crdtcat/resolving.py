@@ -136,7 +136,13 @@ def _asked(policy: Policy, sides: Sides) -> Any:
             f"on_conflict: for {kind.value} answer {sorted(item.value for item in kind.rule.allowed)}, not "
             f"{type(found).__name__}: this conflict is not about rows"
         )
-    table = Incoming.of(found).reader(sides.session.known).read_all()
+    try:
+        table = Incoming.of(found).reader(sides.session.known).read_all()
+    except InvalidArgument as error:
+        words = sorted(item.value for item in kind.rule.allowed)
+        raise InvalidArgument(
+            f"on_conflict: for {kind.value} a function answers one of {words}, or rows: {error.args[0]}"
+        ) from error
     if kind in WITH_ROWS:
         return table if possible(sides.overlap, WITH_ROWS[kind]) is WITH_ROWS[kind] else Answer.FAIL
     count = sides.overlap.rows.total

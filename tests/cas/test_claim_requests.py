@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -54,6 +55,20 @@ def test_a_cold_commit_asks_for_the_hint_and_lists_once() -> None:
     handle = cold.table("t")
     assert asked(cold, lambda: handle.append(rows("mo", 4))) == {"get": 2, "list": 1, "put": 1}
     assert numbers(handle) == [1, 2, 3, 4]
+
+
+def test_a_cold_commit_after_a_collection_asks_for_no_more() -> None:
+    """Whether the claim that the hint names is there still, and whether others came since, or not."""
+    catalog, url = lake(grace_seconds=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 1))
+    table.checkpoint()
+    table.collect()
+    for n, gets in ((2, 1), (3, 2), (4, 2)):
+        cold = Catalog(url, upkeep=False)
+        handle = cold.table("t")
+        assert asked(cold, partial(handle.append, rows("mo", n))) == {"get": gets, "list": 1, "put": 1}
+    assert numbers(table) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

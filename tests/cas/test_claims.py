@@ -13,10 +13,13 @@ from crdtcat.errors import (
     CapabilityMissing,
     CommitContended,
     CommitUnknown,
+    Corrupt,
     InvalidArgument,
     NoSnapshots,
     NotFound,
 )
+from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.format.version import decode_version
 from crdtcat.protocol import bundle_number, claim_name, is_bundle, is_claim
 from crdtcat.protocol.names import hint_name
 from crdtcat.store.memory import MemoryStore
@@ -152,16 +155,44 @@ def test_bundles_say_which_numbers_are_taken_and_a_cold_reader_agrees() -> None:
     assert cold.append(rows("mo", 5)).number == 6
 
 
-@pytest.mark.parametrize("hint", [b"", b"nonsense", b'{"format":1,"number":99,"id":"x"}\n'])
-def test_a_hint_is_advice_and_never_proof(hint: bytes) -> None:
-    catalog, url = lake()
+OTHERS = "0000000000000001-0000000000000001-00000001-" + "00" * 16
+"""The id of a version of somewhere else, and a bundle that has it."""
+OTHER_BUNDLE = f"z00000001-{'00' * 16}-{3:016d}.b"
+
+
+@pytest.mark.parametrize("came_since", [0, 2])
+@pytest.mark.parametrize("is_collected", [False, True])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"", b"nonsense", b'{"format":1,"number":99,"id":"x"}\n', b"[1]",
+        {}, {"number": 3, "id": 5}, {"number": "3"}, {"number": 3.0}, {"number": [3]}, {"number": 0},
+        {"number": -3}, {"number": 2}, {"number": 99}, {"number": 10**30}, {"number": float("inf")},
+        {"number": 4, "id": OTHERS}, {"id": OTHERS, "bundle": OTHER_BUNDLE}, {"id": OTHERS, "bundle": ""},
+        {"id": "nobody's"}, {"bundle": 7},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_hint_is_advice_and_never_proof(said: Any, came_since: int, *, is_collected: bool) -> None:
+    """Damaged, or whole and wrong: it is passed over, and the commit follows what the log has."""
+    catalog, url = lake(grace_seconds=0)
     table = catalog.create_table("t", SCHEMA, mode="cas")
-    table.append(rows("mo", 1))
-    catalog.store.put(hint_name(FOLDER), hint)
-    assert Catalog(url).table("t").append(rows("mo", 2)).number == 2
+    for n in range(3):
+        table.append(rows("mo", n))
+    collected(table) if is_collected else table.checkpoint()
+    hint = unseal_json(catalog.store.get(hint_name(FOLDER)), "hint")
+    catalog.store.put(hint_name(FOLDER), said if isinstance(said, bytes) else seal_json({**hint, **said}))
+    for n in range(came_since):
+        table.append(rows("mo", 3 + n))
+    done = Catalog(url, upkeep=False).table("t").append(rows("mo", 9))
+    assert done.number == 4 + came_since
+    cold = Catalog(url, upkeep=False).table("t")
+    assert [n for n, _ in values(cold)] == [*range(3 + came_since), 9]
+    check_claims(cold.head().log, "a reader")
 
 
 def test_a_hint_from_the_future_is_passed_over() -> None:
+    """Of a log that was put back to an earlier state without it: its number is taken again, by another."""
     catalog, url = lake()
     table = catalog.create_table("t", SCHEMA, mode="cas")
     for n in range(4):
@@ -170,8 +201,92 @@ def test_a_hint_from_the_future_is_passed_over() -> None:
     hint = catalog.store.get(hint_name(FOLDER))
     bundles = [FOLDER + name for name in names(table) if is_bundle(name)]
     catalog.store.delete([claim_name(FOLDER, 4), *bundles])
-    assert catalog.store.get(hint_name(FOLDER)) == hint  # a copy of an older log beside a newer hint
-    assert Catalog(url).table("t").append(rows("mo", 9)).number == 4
+    for n in (4, 5):
+        assert catalog.store.get(hint_name(FOLDER)) == hint
+        assert Catalog(url, upkeep=False).table("t").append(rows("mo", n + 5)).number == n
+    Catalog(url, upkeep=False).table("t").checkpoint()
+    catalog.store.put(hint_name(FOLDER), hint)
+    assert Catalog(url, upkeep=False).table("t").append(rows("mo", 11)).number == 6
+    assert [n for n, _ in values(Catalog(url, upkeep=False).table("t"))] == [0, 1, 2, 9, 10, 11]
+
+
+def test_by_the_hint_no_number_is_taken_that_a_bundle_has() -> None:
+    """The collector has deleted the last ones of a bundle's claims, and not yet the first."""
+    catalog, url = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0))
+    table.checkpoint()
+    hint = catalog.store.get(hint_name(FOLDER))
+    for n in (1, 2, 3):
+        table.append(rows("mo", n))
+    table.checkpoint()
+    catalog.store.put(hint_name(FOLDER), hint)
+    catalog.store.delete([claim_name(FOLDER, n) for n in (3, 4)])
+    assert Catalog(url, upkeep=False).table("t").append(rows("mo", 4)).number == 5
+    assert numbers(Catalog(url, upkeep=False).table("t")) == [1, 2, 3, 4, 5]
+
+
+def test_by_the_hint_nothing_is_claimed_above_a_gap() -> None:
+    catalog, url = lake()
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0))
+    table.checkpoint()
+    for n in (1, 2, 3):
+        table.append(rows("mo", n))
+    catalog.store.delete([claim_name(FOLDER, 3)])
+    with pytest.raises(Corrupt):
+        Catalog(url, upkeep=False).table("t").append(rows("mo", 4))
+
+
+@pytest.mark.parametrize("decision", ["open", "committed", "aborted"])
+def test_by_the_hint_nothing_is_claimed_above_what_waits_for_a_decision(decision: str) -> None:
+    """The newest claim is a transaction's: what it means, and which id is to be followed, is in the log."""
+    catalog, url = lake(lease_seconds=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0))
+    table.checkpoint()
+    other = Catalog(
+        FaultyStore(MemoryStore(url), _no_decision if decision != "committed" else None), upkeep=False
+    )
+    transaction = other.transaction()
+    transaction.append("t", rows("mo", 1))
+    if decision == "committed":
+        transaction.commit()
+    else:
+        with pytest.raises(CommitUnknown):
+            transaction.commit()
+    if decision == "aborted":
+        table.append(rows("mo", 2))
+        catalog.store.delete([claim_name(FOLDER, 3)])
+    before = [0, 1] if decision == "committed" else [0]
+    assert Catalog(url, upkeep=False, lease_seconds=0).table("t").append(rows("mo", 9)).number == 3
+    assert [n for n, _ in values(Catalog(url, upkeep=False).table("t"))] == [*before, 9]
+
+
+def test_by_the_hint_an_aborted_claim_is_not_followed() -> None:
+    """It took its number; what the next one follows is the claim before it."""
+    catalog, url = lake(lease_seconds=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    first = table.append(rows("mo", 0))
+    other = Catalog(FaultyStore(MemoryStore(url), _no_decision), upkeep=False)
+    transaction = other.transaction()
+    transaction.append("t", rows("mo", 1))
+    with pytest.raises(CommitUnknown):
+        transaction.commit()
+    with pytest.raises(CommitUnknown):  # it is decided, and nothing is claimed above it
+        Catalog(FaultyStore(MemoryStore(url), _no_claim), upkeep=False, lease_seconds=0).table("t").append([])
+    table.checkpoint()
+    assert Catalog(url, upkeep=False).table("t").append(rows("mo", 2)).number == 3
+    _, body = decode_version(catalog.store.get(claim_name(FOLDER, 3)), "claim 3")
+    assert body["p"] == first.id.to_bytes()
+
+
+def _no_claim(call: Any) -> Fault | None:
+    return "error" if call.name.endswith("3.c") and call.kind == "put" else None
+
+
+def _no_decision(call: Any) -> Fault | None:
+    return "error" if call.name.endswith(".decision") else None
 
 
 def test_upkeep_bundles_and_collects_claims_and_leaves_a_hint() -> None:

@@ -171,12 +171,18 @@ def test_wrong_answers_are_refused_and_nothing_is_committed() -> None:
         (lambda _: "both", "cannot be answered"),
         (lambda _: pa.table({"x": [1, 2]}), "2 rows"),
         (lambda _: pa.table({"n": [1]}), "rows of"),
+        (lambda _: [], "0 rows"),
+        (lambda _: None, "on_conflict: for update-update .* NoneType"),  # it forgot to return
+        (lambda _: 5, "on_conflict: for update-update .* int"),
+        (lambda _: b"ours", "on_conflict: for update-update .* bytes"),
+        (lambda _: lambda _: "ours", "on_conflict: for update-update .* function"),
     ):
         mine, theirs = two(on_conflict={"update-update": answer})
         meanwhile(mine, lambda theirs=theirs: theirs.update("n = 0", {"x": 1}))  # type: ignore[misc]
         with pytest.raises(InvalidArgument, match=match):
             mine.update("n = 0", {"x": 5})
         assert values(theirs)[0] == (0, 1)
+        assert mine.append(rows("mo", 9)).number == 3, "the handle goes on"
     mine, theirs = two(on_conflict=lambda _: pa.table({"x": [1]}))
     meanwhile(mine, lambda: theirs.set_properties(p=1))
     with pytest.raises(InvalidArgument, match="not about rows"):

@@ -63,6 +63,36 @@ def test_trap_a_row_moved_into_a_filter_that_matched_nothing() -> None:
     assert kinds(lambda: mine.append([{"n": 9, "x": 9}])) == {Kind.READ_WRITE}
 
 
+@pytest.mark.parametrize("is_known", [False, True], ids=["met", "read before"])
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_what_two_commits_change_only_together_is_told(*, in_transaction: bool, is_known: bool) -> None:
+    """Each is held against the table with those before it: alone neither moves the row into the filter."""
+    t, url = lake()
+    mine = strict(url)
+    tx = Catalog(url, upkeep=False, isolation="serializable").transaction(["t"])
+    asked: Any = tx.table("t") if in_transaction else mine
+    assert asked.read(filter="n = 7 and x = 7").num_rows == 0
+    t.update("n = 0", {"x": 7})
+    t.update("n = 0", {"n": 7})
+    if is_known:
+        asked._session.base.refresh() if in_transaction else mine._session.refresh()
+    row = [{"n": 9, "x": 9}]
+    found = kinds(lambda: (tx.append("t", row), tx.commit()) if in_transaction else mine.append(row))
+    assert found == {Kind.READ_WRITE}
+
+
+def test_whoever_reads_twice_and_finds_another_answer_is_told() -> None:
+    """There is no moment at which both were right."""
+    t, url = lake()
+    mine = strict(url)
+    for found in (0, 1):
+        assert mine.read(filter="x = 1").num_rows == found
+        t.update("n = 0", {"x": 1})
+    assert kinds(lambda: mine.append([{"n": 9, "x": 9}])) == {Kind.READ_WRITE}
+    assert mine.read(filter="x = 1").num_rows == 1
+    assert kinds(lambda: mine.append([{"n": 9, "x": 9}])) is None
+
+
 @pytest.mark.parametrize(
     ("change", "caught"),
     [

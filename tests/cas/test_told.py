@@ -57,6 +57,37 @@ def test_every_commit_that_came_between_is_told_with_its_rows() -> None:
     assert (done.number, done.rebases) == (6, 1)
 
 
+@pytest.mark.parametrize("is_known", [False, True], ids=["met", "read before"])
+def test_every_version_of_a_transaction_is_in_the_way_under_its_number(*, is_known: bool) -> None:
+    """The last of its versions has the number; the one before it was told as number 0."""
+    mine, theirs = two()
+    catalog = Catalog(theirs._session.store.url, upkeep=False)
+
+    def both() -> None:
+        with catalog.transaction() as transaction:
+            transaction.update("t", "n = 1", {"x": 2})
+            transaction.update("t", "n = 2", {"x": 4})
+        if is_known:
+            mine._session.refresh()
+
+    meanwhile(mine, both)
+    error = error_of(lambda: mine.update("n = 1", {"x": 9}))
+    assert listed(error) == {"t": [(Kind.UPDATE_UPDATE, 2)]}
+    assert "(number 2)" in str(error)
+    assert [sides.theirs["x"].to_pylist() for sides in error.sides] == [[2]]
+
+
+def test_what_was_read_and_a_version_of_a_transaction_changed_is_told_under_its_number() -> None:
+    mine, theirs = two(isolation="serializable")
+    catalog = Catalog(theirs._session.store.url, upkeep=False)
+    mine.read(filter="n = 1")
+    with catalog.transaction() as transaction:
+        transaction.update("t", "n = 1", {"x": 2})
+        transaction.update("t", "n = 2", {"x": 4})
+    error = error_of(lambda: mine.append(rows("mo", 50)))
+    assert listed(error) == {"t": [(Kind.READ_WRITE, 2)]}
+
+
 def test_the_error_is_pickled_and_prints_what_it_holds() -> None:
     mine, theirs = two()
     three(mine, theirs)

@@ -185,6 +185,40 @@ def test_a_prepared_transaction_is_seen_by_nobody_and_decided_by_whoever_waited_
         assert (values(reader, "a"), values(reader, "b")) == ([0, 8, 0, 0], [0, 8, 0, 0])
 
 
+def test_tables_are_claimed_in_one_order_whatever_order_they_were_used_in() -> None:
+    """So that two transactions meet in the first table that they share, and not each in the other's last."""
+    catalog, _ = lake()
+    created: list[str] = []
+    create = catalog.store.create
+
+    def noted(name: str, data: Any) -> bool:
+        created.append(name)
+        return create(name, data)
+
+    catalog.store.create = noted  # type: ignore[method-assign]
+    with catalog.transaction() as tx:
+        for name in ("b", "a"):
+            tx.update(name, "n = 1", {"x": 7})
+    assert [name.split("/")[1] for name in created if is_claim(name)] == ["a", "b"]
+
+
+def test_within_its_lease_a_decision_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever finds a claim that is not decided asks again and again before it decides by itself."""
+    catalog, url = lake()
+    slow, pauses = prepared(catalog), []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            assert decide(catalog.store, slow, committed=True)
+
+    patient = Catalog(url, upkeep=False, lease_seconds=600)
+    monkeypatch.setattr("crdtcat.claiming.time.sleep", sleep)
+    assert patient.table("a").append([{"n": 9, "x": 9}]).number == 3
+    assert len(pauses) == 3
+    assert catalog.transaction_status(f"{slow:016x}") == "committed"
+
+
 def test_a_coordinator_that_comes_too_late_finds_its_transaction_aborted() -> None:
     catalog, url = lake()
     bystander = Catalog(url, upkeep=False, lease_seconds=0, base_delay=0)

@@ -53,19 +53,20 @@ def test_a_decision_goes_when_every_table_has_it_in_an_old_bundle() -> None:
         catalog.transaction_status("0123")
 
 
-def gave_up(catalog: Catalog, url: str) -> None:
-    """A transaction that claims a, and then meets a conflict in b."""
+def gave_up(catalog: Catalog, url: str) -> str:
+    """The id of a transaction that claims a, and then meets a conflict in b."""
     tx = catalog.transaction(["a", "b"])
     for name in ("a", "b"):
         tx.update(name, "n = 1", {"x": 5})
     Catalog(url, upkeep=False).table("b").update("n = 1", {"x": 6})
     with pytest.raises(CommitConflict):
         tx.commit()
+    return str(tx.id)
 
 
 def test_the_decision_of_one_that_gave_up_goes_too() -> None:
     catalog, url = lake()
-    gave_up(catalog, url)
+    id = gave_up(catalog, url)
     assert len(decisions(catalog)) == 1
     assert Catalog(url, upkeep=False).table("a").append([{"n": 9, "x": 9}]).number == 3
     assert collector(url).collect_transactions().decisions == 0, "no bundle has its claim yet: one is made"
@@ -73,9 +74,23 @@ def test_the_decision_of_one_that_gave_up_goes_too() -> None:
     assert decisions(catalog) == []
     for reader in (catalog, Catalog(url)):
         assert (values(reader, "a"), values(reader, "b")) == ([0, 0, 0, 0, 9], [0, 6, 0, 0])
+        assert reader.transaction_status(id) == "aborted", "it took a number, and nothing else"
     collector(url).table("a").collect()
     assert Catalog(url).table("a").append([{"n": 8, "x": 8}]).number == 4
     assert both(Catalog(url), 2, 8).committed
+    collector(url).table("a").expire(keep_last=1)
+    assert Catalog(url).transaction_status(id) == "aborted"
+
+
+def test_one_that_only_read_the_first_of_its_tables_was_committed() -> None:
+    """It took a number there, and nothing else, as one that was aborted did."""
+    catalog, url = lake()
+    with catalog.transaction(isolation="serializable") as done:
+        done.read("a")
+        done.update("b", "n = 1", {"x": 5})
+    while decisions(catalog):
+        collector(url).collect_transactions()
+    assert Catalog(url).transaction_status(str(done.id)) == "committed"
 
 
 def test_one_that_gave_up_in_doubt_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,20 @@ def test_write_skew_between_two_forks_is_caught() -> None:
         assert (cells(catalog)[0], cells(catalog, "b")[1]) == (1, 0 if told else 1)
 
 
+@pytest.mark.parametrize("asked", ["a", "b"], ids=["the table it changes", "one it only reads"])
+@pytest.mark.parametrize("copied", [False, True])
+def test_what_a_fork_had_read_counts_when_its_transaction_is_committed(asked: str, *, copied: bool) -> None:
+    catalog = lake()
+    tx = catalog.transaction(["a", "b"], isolation="serializable")
+    fork = pickle.loads(pickle.dumps(tx.fork())) if copied else tx.fork()
+    fork.update("a", "n = 0", {"x": fork.read(asked, ["x"], "n = 1")["x"][0].as_py() + 1})
+    tx.join(pickle.loads(pickle.dumps(fork)) if copied else fork)
+    Catalog(catalog.store.url, upkeep=False).table(asked).update("n = 1", {"x": 5})
+    with pytest.raises(CommitConflict) as caught:
+        tx.commit()
+    assert kinds(caught.value) == {Kind.READ_WRITE}
+
+
 def test_reads_that_still_hold_are_no_conflict() -> None:
     catalog = lake()
     with catalog.transaction(["a"], isolation="serializable") as tx:

@@ -21,6 +21,7 @@ from crdtcat.format.sections import Array
 from crdtcat.format.version import OPERATIONS
 from crdtcat.intervals import RowSet
 from crdtcat.log.log import NONE, Log
+from crdtcat.log.transactions import claim_of
 
 Tag = tuple[bytes, int] | tuple[str, bytes, int]
 
@@ -66,7 +67,7 @@ class WriteSet:
 
     Attributes:
         id: the version.
-        number: its claim's number, 0 for one that is not committed.
+        number: its claim's number, 0 for one that is not committed, or took none.
         operation: "append", "overwrite", ...
         ops: its decoded ops.
         added: partitions it adds rows to, packed; `None` stands for an unpartitioned table.
@@ -114,7 +115,7 @@ def write_set(log: Log, index: int, key: tuple[str, ...] = ()) -> WriteSet:
     removed = Tags(ops.removed_versions, ops.removed_ordinals, ops.removed_keyed)
     return WriteSet(
         id=id,
-        number=int(log.number[index]),
+        number=claim_of(log, index),
         operation=OPERATIONS[int(log.operation[index])],
         ops=ops,
         added=frozenset(_partition(log, int(chunk)) for chunk in rows),

@@ -86,3 +86,13 @@ def transactions_in(log: Log) -> dict[int, Found]:
             known = Found(0, int(count), frozenset(folders))
         found[writer] = Found(known.versions + 1, known.expected, known.folders)
     return found
+
+
+def claim_of(log: Log, index: int) -> int:
+    """The number that a version was claimed under: its own or, where it is one of several, that of the last
+    of them; 0 for one that took none. O(versions) for those."""
+    number = int(log.number[index])
+    if number or not log.transaction[index].is_valid:
+        return number
+    writers = log.id_fields["writer"]
+    return int(log.number[writers == writers[index]].max())

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from crdtcat.closing import require_settled
-from crdtcat.cold_claims import to_be_followed, write_hint
+from crdtcat.cold_claims import write_hint
 from crdtcat.drive import Unclear, run
 from crdtcat.format.sections import Array
 from crdtcat.log import Log, State, Summary, select
@@ -152,9 +152,10 @@ def checkpoint(session: Session, made: Sequence[str] = ()) -> CheckpointResult:
     listed = tuple(item.name for item in reader.listing)
     plan = CheckpointPlan(reader.state, listed, session.start, tuple(made))
     unclear: Unclear = {}
-    result = result_of(run(Bundler.begin(plan), session.store, unclear=unclear), unclear)
-    if result.versions:
-        write_hint(session, to_be_followed(reader.state.log))
+    step = run(Bundler.begin(plan), session.store, unclear=unclear)
+    result = result_of(step, unclear)
+    if step.bundle is not None:
+        write_hint(session, step.bundle.newest, step.bundle.name)
     return replace(result, seconds=time.monotonic() - began)
 
 

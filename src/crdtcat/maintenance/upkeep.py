@@ -97,7 +97,7 @@ def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
     step = run_aging(Bundler.begin(plan), session.store, lambda: elapsed_clock() - listed_at > young, unclear)
     result = result_of(step, unclear)
     if step.bundle is not None:
-        write_hint(session, step.bundle.newest)
+        write_hint(session, step.bundle.newest, step.bundle.name)
     return replace(result, seconds=time.monotonic() - began)
 
 
