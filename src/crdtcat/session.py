@@ -195,7 +195,7 @@ class Session:
         if state is self._state:
             return
         if len(state.log):  # first, so that whatever interrupts us no commit sorts before what it saw
-            self.clock.observe(int(state.log.id_fields["hlc"].max()))
+            self.clock.observe(max(int(state.log.id_fields["hlc"].max()), state.log.horizon))
         if self._head is not None:
             self._tree = self._head.tree_at_hand
         self._state, self._head = state, None

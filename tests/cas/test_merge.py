@@ -137,6 +137,16 @@ def test_what_an_expiry_of_the_source_leaves_is_enough_for_a_branch_to_come_back
     assert values(table)[0] == (0, 6)
 
 
+def test_a_branch_of_a_table_without_commits_comes_back() -> None:
+    table = lake()[0].create_table("t", SCHEMA, mode="cas")
+    branch = table.branch("b")
+    branch.append(rows("mo", 1, 2))
+    branch.delete("n = 1")
+    assert table.merge("b").versions == 2
+    assert table.read().equals(branch.read())
+    assert table.merge("b").versions == 0
+
+
 def test_an_idempotency_key_counts_once_over_the_branches() -> None:
     mine, _ = two()
     branch = mine.branch("b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
+from crdtcat.clock import HybridClock
 from crdtcat.errors import CommitUnknown, Corrupt, Expired, InvalidArgument, NotFound, StoreUnavailable
 from crdtcat.format.ops import Ops
 from crdtcat.horizons import proposals, propose
@@ -255,6 +257,34 @@ def test_a_commit_below_the_horizon_is_made_again_under_a_younger_id() -> None:
     assert late.head().version == 3
     late.append([{"n": 4}])
     assert numbers(fresh(catalog)) == [1, 2, 3, 4]
+
+
+def test_a_clock_that_is_behind_moves_past_the_horizon() -> None:
+    """A horizon lies above all that it folds. A writer whose clock is behind both would else commit below it
+    again and again, and each of these would be dead."""
+    catalog, table = started(1, 2)
+    time.sleep(0.002)
+    table.expire(older_than=NOW)
+    horizon = table._session.state.log.horizon
+    for blind in (True, False):
+        slow = another(catalog, **QUICK)
+        slow._clock = HybridClock(lambda: 1_000_000_000)
+        late = slow.table("t")
+        late._session.writer.commit = _at_most(late._session.writer.commit, 3)  # type: ignore[method-assign]
+        version = late.append([{"n": 3}]) if blind else late.update("n = 1", {"n": 5})
+        assert version is not None
+        assert version.id.hlc > horizon
+    assert numbers(fresh(catalog)) == [5, 2, 3]
+
+
+def _at_most(call: Callable[..., Any], times: int) -> Callable[..., Any]:
+    left = iter(range(times))
+
+    def counted(*given: Any) -> Any:
+        assert next(left, None) is not None, "again and again"
+        return call(*given)
+
+    return counted
 
 
 class _Stamps:

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from crdtcat.format.condemned import decode_titles
 from crdtcat.limits import TRANSACTION_SECONDS_MAX
 from crdtcat.maintenance import GarbageResult, Progress
 from crdtcat.options import COLLECT_GRACE_SECONDS
+from crdtcat.protocol import mark_name
 from crdtcat.store import Store, open_store
 from crdtcat.testing.faulty import Call, Fault, FaultyStore, nth
 from crdtcat.verbs.parts import plan_parts
@@ -507,3 +509,58 @@ def test_every_kind_of_commit_keeps_what_it_refers_to() -> None:
     cold = another(catalog)
     whole(cold)
     assert {name: cold.read(name).to_pylist() for name in cold.tables()} == expected
+
+
+def _two_in_a_transaction() -> tuple[Catalog, dict[str, str]]:
+    """Two tables, rows of both added by a transaction whose file stays, and the segment of each."""
+    catalog = lake(**OPTIONS, max_commit_delay_seconds=0)
+    for name in ("a", "b"):
+        catalog.create_table(name, SCHEMA)
+    with catalog.transaction() as both:
+        both.append("a", numbers(0))
+        both.append("b", numbers(50))
+    logs = {name: catalog.table(name)._session.refresh().state.log for name in ("a", "b")}
+    found = {name: log.segment_name[0].tobytes().hex() for name, log in logs.items()}
+    names = {name: next(each for each in segments(catalog) if found[name][:32] in each) for name in found}
+    assert len(set(names.values())) == 2
+    return catalog, names
+
+
+def _goes(catalog: Catalog, segment: str) -> bool:
+    for _ in range(2):
+        catalog.collect(grace=0)
+    assert [name for name in objects(catalog) if name.startswith("transactions/") and name.endswith(".v")]
+    whole(catalog)
+    return segment not in segments(catalog)
+
+
+def test_what_one_log_let_go_of_a_transaction_goes_though_its_file_stays() -> None:
+    """Nobody can read it, so nobody verifies it: kept for the file's sake, it would rot unseen."""
+    catalog, names = _two_in_a_transaction()
+    second = catalog.table("b")
+    second.overwrite(numbers(90))
+    assert not _goes(catalog, names["b"]), "history still has it"
+    second.expire(older_than=timedelta(0))
+    assert _goes(catalog, names["b"])
+    assert names["a"] in segments(catalog)
+
+
+def test_so_does_what_a_transaction_added_to_a_table_that_was_dropped() -> None:
+    catalog, names = _two_in_a_transaction()
+    catalog.drop_table("b")
+    assert _goes(catalog, names["b"])
+    assert names["a"] in segments(catalog)
+
+
+def test_what_a_log_would_know_if_its_mark_were_not_lost_stays() -> None:
+    """Without its mark a log does not look for transactions. `verify` says so; put back, it has its rows."""
+    catalog, names = _two_in_a_transaction()
+    mark = mark_name(catalog.table("b")._session.folder)
+    catalog.store.delete([mark])
+    for _ in range(2):
+        catalog.collect(grace=0)
+    assert {*names.values()} <= segments(catalog)
+    fresh = another(catalog, **OPTIONS).table("b")
+    assert mark in {problem.name for problem in fresh.verify().problems}
+    catalog.store.put(mark, b"")
+    assert another(catalog, **OPTIONS).table("b").read().equals(numbers(50))

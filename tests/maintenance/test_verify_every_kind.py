@@ -83,7 +83,10 @@ def everything() -> Catalog:
     late.append(rows(1, 2))
     late.overwrite(rows(3))
     late.expire(older_than=timedelta(0))
-    catalog.collect(grace=3600)  # and what this one let go is condemned
+    other = catalog.table("other")  # and what one of two tables let go of a transaction whose file is kept
+    other.overwrite(rows(9))
+    other.expire(older_than=timedelta(0))
+    catalog.collect(grace=3600)  # what these let go is condemned
     return catalog
 
 

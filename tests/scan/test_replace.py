@@ -68,3 +68,37 @@ def test_memory_that_is_nobody_elses_is_used_again_and_only_then() -> None:
     assert replaced(
         read_only, [Part(np.array([0]), pa.array([9]), np.array([0]))], owned=True
     ).to_pylist() == [9, 2]
+
+
+@given(st.data())
+@settings(max_examples=bounded(300, 2), deadline=None)
+def test_few_texts_of_many_as_a_list_does_it(data: st.DataObject) -> None:
+    """Where runs between replaced texts are copied in one go: at both ends, side by side, empty, null, none
+    ASCII, as parts of other arrays, by several parts that disagree."""
+    texts = st.lists(st.none() | st.text(max_size=4))
+    held = data.draw(st.lists(st.none() | st.text(max_size=4), min_size=8, max_size=40))
+    kind = data.draw(st.sampled_from([pa.string(), pa.binary()]))
+    before, behind = data.draw(texts), data.draw(texts)
+
+    def array(values: list[str | None]) -> pa.Array:
+        whole = [None if text is None else text.encode() for text in [*before, *values, *behind]]
+        return pa.array(whole, pa.binary()).cast(kind).slice(len(before), len(values))
+
+    base, parts, left = array(held), [], len(held) // 4
+    expected = base.to_pylist()
+    for _ in range(data.draw(st.integers(1, 3))):
+        rows = data.draw(st.lists(st.integers(0, len(held) - 1), unique=True, max_size=left))
+        left -= len(rows)
+        values = array(data.draw(st.lists(st.none() | st.text(max_size=4), min_size=1)))
+        place = data.draw(
+            st.lists(st.integers(0, len(values) - 1), min_size=len(rows), max_size=len(rows))
+            if rows
+            else st.just([])
+        )
+        parts.append(Part(np.array(rows, int), values, np.array(place, int)))
+        for row, at in zip(rows, place, strict=True):
+            expected[row] = values[at].as_py()
+    found = replaced(base, parts)
+    found.validate(full=True)
+    assert found.to_pylist() == expected
+    assert found.type == kind

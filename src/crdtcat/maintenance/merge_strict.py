@@ -243,9 +243,11 @@ def _require_carriable(source: Session, carried: Log) -> None:
 def _names(theirs: Log, mine: Log, named: Array, known: Array) -> dict[bytes, bytes]:
     """By its id in the branch, the target's id of everything that both have under ids of their own."""
     order = np.argsort(known)
-    at = order[np.minimum(np.searchsorted(known, named, sorter=order), max(0, len(known) - 1))]
-    both = np.flatnonzero((known[at] == named) & (mine.ids[at] != theirs.ids)).tolist()
-    return {theirs.id_at(index).to_bytes(): mine.id_at(int(at[index])).to_bytes() for index in both}
+    first = np.searchsorted(known, named, sorter=order)
+    here = np.flatnonzero(np.isin(named, known))
+    at = order[first[here]]
+    pairs = zip(here.tolist(), at.tolist(), (mine.ids[at] != theirs.ids[here]).tolist(), strict=True)
+    return {theirs.id_at(i).to_bytes(): mine.id_at(j).to_bytes() for i, j, differ in pairs if differ}
 
 
 def _again(

@@ -3,6 +3,7 @@
 Read in the order in which readers read: transactions first, then every log of every live table, its branches
 and the logs that branches start from, though their own branch was deleted. Logs of dropped tables and of
 branches that nothing starts from are *dead*: what they name counts for nothing, and their files may go.
+What transactions name counts by what the logs that they touch say (`crdtcat.maintenance.transaction_parts`).
 
 Whatever cannot be read makes the whole undertaking fail, by name: a collector must never guess. What changes
 while it is read is read again.
@@ -11,27 +12,23 @@ while it is read is read again.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from crdtcat.clock import HybridClock
 from crdtcat.errors import Corrupt, DataError, Expired, Missing, NotFound, StoreUnavailable
-from crdtcat.format.condemned import TITLE_BYTES
 from crdtcat.format.refs import BranchStart, decode_branch_start, start_name
 from crdtcat.format.settings import Settings, dropped_name, log_folder
-from crdtcat.format.version import decode_version
 from crdtcat.incarnations import MAIN, all_settings, exists, is_switched, lost
 from crdtcat.maintenance.each import Each
+from crdtcat.maintenance.transaction_parts import Part, Referred, parts_by_table, titles_of
 from crdtcat.options import Options
-from crdtcat.protocol import is_version
-from crdtcat.protocol.names import TRANSACTIONS
 from crdtcat.session import Session
 from crdtcat.store import Store
 from crdtcat.verbs.branches import Life, lives, open_life
 
 PASSES_MAX: Final = 3
-BATCH: Final = 256  # transactions read at a time
 REFS: Final = "refs"
 
 Dead = tuple[tuple[str, str], ...]
@@ -71,13 +68,14 @@ def survey(
         Corrupt, UnsupportedFormat: something cannot be read; nothing may be concluded.
         StoreUnavailable: the store cannot be asked, or changed faster than it could be read.
     """
-    for titles in _in_transactions(store):
-        found(titles)
+    parts = parts_by_table(store)
     tables = store.folders("tables/")
     settings = all_settings(store, tables)
+    found(titles_of(part for name in parts.keys() - set(tables) for part in parts[name]))
     live = logs = 0
     dead: Dead = ()
-    work, items = functools.partial(_read_table, store, options), [(name, settings[name]) for name in tables]
+    work = functools.partial(_read_table, store, options)
+    items = [(name, settings[name], parts.get(name, [])) for name in tables]
     read = map(work, items) if each is None else each("reading logs", work, items)
     for done, (count, gone, titles) in enumerate(read, start=1):
         found(titles)
@@ -88,34 +86,18 @@ def survey(
     return Survey(live, logs, tuple(dead))
 
 
-def _in_transactions(store: Store) -> Iterator[bytes]:
-    names = [item.name for item in store.list(TRANSACTIONS) if is_version(item.name)]
-    for at in range(0, len(names), BATCH):
-        batch = names[at : at + BATCH]
-        for name, data in zip(batch, store.get_many([(name, 0, None) for name in batch]), strict=True):
-            if data is None:
-                continue  # collected, so that every table it touches has it in a bundle
-            _, body = decode_version(data, name)
-            for part in (part for parts in body["t"].values() for part in parts):
-                _, version = decode_version(part, name)
-                yield b"".join(segment[0] for segment in version.get("g") or ())
-
-
 def _read_table(
-    store: Store, options: Options, item: tuple[str, Settings | DataError | None]
+    store: Store, options: Options, item: tuple[str, Settings | DataError | None, list[Part]]
 ) -> tuple[int, Dead, bytes]:
     """How many logs of a table were read, which of its folders are dead, and what its logs refer to."""
-    titles: set[bytes] = set()
-
-    def found(more: bytes) -> None:
-        titles.update(more[at : at + TITLE_BYTES] for at in range(0, len(more), TITLE_BYTES))
-
-    count, dead = _table(store, options, *item, found)
-    return count, dead, b"".join(sorted(titles))
+    table, settings, parts = item
+    referred = Referred(parts)
+    count, dead = _table(store, options, table, settings, referred)
+    return count, dead, referred.titles
 
 
 def _table(
-    store: Store, options: Options, table: str, settings: Settings | DataError | None, found: Found
+    store: Store, options: Options, table: str, settings: Settings | DataError | None, referred: Referred
 ) -> tuple[int, Dead]:
     """How many logs of a table were read, and which of its folders are dead."""
     failure: Exception | None = None
@@ -123,7 +105,7 @@ def _table(
         if isinstance(settings, DataError):
             raise settings
         try:
-            return _pass(store, options, table, settings, found)
+            return _pass(store, options, table, settings, referred)
         except (NotFound, Corrupt, StoreUnavailable, Missing) as error:  # dropped, deleted, made meanwhile?
             failure = Corrupt(error.name, "missing") if isinstance(error, Missing) else error
             settings = all_settings(store, [table])[table]
@@ -132,12 +114,13 @@ def _table(
 
 
 def _pass(
-    store: Store, options: Options, table: str, settings: Settings | None, found: Found
+    store: Store, options: Options, table: str, settings: Settings | None, referred: Referred
 ) -> tuple[int, Dead]:
     folders = {name: _incarnation(name) for name in store.folders(f"tables/{table}/") if name != REFS}
     if settings is None:
         if any(next(store.list(f"tables/{table}/{name}/"), None) is not None for name in folders):
             raise lost(table, 1)
+        referred.by_transactions(but=())
         return 0, ()
     newest = settings.incarnation
     if any(number is None or number > newest for number in folders.values()):
@@ -155,9 +138,10 @@ def _pass(
         if number is not None and number <= ended:
             dead.append((f"tables/{table}/{REFS}/{name}/", log_folder(table, MAIN, number)))
     if settings.dropped:
+        referred.by_transactions(but={folder for folder, _ in dead})
         return 0, tuple(dead)
     ours = {f"tables/{table}/{name}/" for name, number in folders.items() if number == newest}
-    count, needed = _live(store, options, table, settings, found)
+    count, needed = _live(store, options, table, settings, referred)
     over = {log_folder(table, *life_folder) for life_folder in needed.over}
     unknown = ours - needed.folders - over
     if unknown:
@@ -165,7 +149,9 @@ def _pass(
             f"{min(unknown)} belongs to no branch that is known: it was made meanwhile, or its start is "
             "missing; try again later, and if that does not help, restore it"
         )
-    return count, (*dead, *((folder, folder) for folder in sorted(ours & over - needed.folders)))
+    dead += [(folder,) * 2 for folder in sorted(ours & over - needed.folders)]
+    referred.by_transactions(but={*needed.folders, *(folder for folder, _ in dead)})
+    return count, tuple(dead)
 
 
 def _goes_on(store: Store, table: str, over: Settings) -> bool:
@@ -184,7 +170,7 @@ class _Needed:
 
 
 def _live(
-    store: Store, options: Options, table: str, settings: Settings, found: Found
+    store: Store, options: Options, table: str, settings: Settings, referred: Referred
 ) -> tuple[int, _Needed]:
     """Read main, every live branch, and the deleted ones that live ones start from.
 
@@ -206,12 +192,12 @@ def _live(
             needed.add(source)
             reached.append(source)
     main = Session(store, table, branch=MAIN, settings=settings, options=options, clock=HybridClock())
-    found(main.refresh().state.log.segment_name.tobytes())
+    referred.by(main.refresh().state)
     folders = {main.folder}
     for life in sorted(needed):
         session = open_life(main, life)
         try:
-            found(session.refresh().state.log.segment_name.tobytes())
+            referred.by(session.refresh().state)
         except Expired as error:
             raise Corrupt(start_name(table, number, *life), f"cannot be read: {error}") from error
         folders.add(session.folder)

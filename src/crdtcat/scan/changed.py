@@ -48,6 +48,18 @@ class _Source(NamedTuple):
     ended: bool
 
 
+class _Held(NamedTuple):
+    """What a chunk lays over others.
+
+    Attributes:
+        columns: which, and where it holds them; no field: what it held was ended.
+        stamps: by stored field, where cells are as old as these say.
+    """
+
+    columns: list[tuple[Column, _Source]]
+    stamps: dict[str, Stamps]
+
+
 class ChangedEntries:
     """Reads entries of one plan with everything that lies over them.
 
@@ -81,7 +93,7 @@ class ChangedEntries:
 
     def fetch_ahead(self, source: int, age: int, columns: Sequence[Column]) -> None:
         """Read a chunk that lies over entries about to be read, so that their readers do not wait."""
-        self._over(source, age, columns)
+        self._stored(source, self._held(source, age, columns))
 
     def names(self, entry: int, columns: Sequence[Column]) -> tuple[str, ...]:
         """The stored columns of an entry that `read` fetches."""
@@ -89,9 +101,7 @@ class ChangedEntries:
 
     def names_over(self, source: int, age: int, columns: Sequence[Column]) -> tuple[str, ...]:
         """The stored columns of a chunk that are fetched to be laid over entries."""
-        held, stamps = self._held(source, age, columns)
-        names = [field.name for _, field, _ in held if field is not None]
-        return tuple(dict.fromkeys([*names, *(one.stored for one in stamps.values() if names)]))
+        return _names(self._held(source, age, columns))
 
     def sources(self, entry: int) -> set[tuple[int, int]]:
         """The chunks that lie over an entry, with their ages."""
@@ -188,58 +198,45 @@ class ChangedEntries:
         edges = [*_firsts(patches).tolist(), len(patches.source)]
         for first, last in pairwise(edges):
             chunk, age = int(patches.source[first]), int(patches.age[first])
-            if not self._held(chunk, age, columns)[0]:
+            held = self._held(chunk, age, columns)
+            if not held.columns:
                 continue
             target, place = patches.at[first:last], patches.source_at[first:last]
             length = patches.length[first:last]
             if (length != 1).any():  # else every row stands alone, as scattered ones do
                 owner, offset = expand(length)
                 target, place = target[owner] + offset, place[owner] + offset
-            self._lay(chunk, age, rows=(target, place), columns=columns, layers=layers)
+            self._lay(held, chunk, age, (target, place), layers)
 
     def _lay(
-        self,
-        chunk: int,
-        age: int,
-        *,
-        rows: tuple[Integers, Integers],
-        columns: Sequence[Column],
-        layers: Mapping[str, Layer],
+        self, held: _Held, chunk: int, age: int, rows: tuple[Integers, Integers], layers: Mapping[str, Layer]
     ) -> None:
         """Put cells of one chunk over rows of the entry: `rows` are the rows, and where their cells are."""
         target, place = rows
-        held, stamps, stored = self._over(chunk, age, columns)
-        for column, field, fits in held:
-            values = _values_over(column, field if fits else None, stored, place)
+        stored = self._stored(chunk, held)
+        for column, source in held.columns:
+            field = source.field
+            values = _values_over(column, source, stored, place)
             ages: Array | int = age
             if age == BY_STAMPS and field is not None:
-                ages = self._ages(stamps[field.name], stored)
+                ages = self._ages(held.stamps[field.name], stored)
                 values = self._without_ended(field, values, ages)
                 ages = ages[place]
             layers[column.name].put(target, values, place, ages)
 
-    def _over(
-        self, chunk: int, age: int, columns: Sequence[Column]
-    ) -> tuple[list[_Held], dict[str, Stamps], pa.Table]:
-        """What a chunk has to lay over others: columns, where it holds them, and the stored rows."""
-        names = self.names_over(chunk, age, columns)
-        stored = self._chunks.kept(chunk, names) if names else pa.table({})
-        return *self._held(chunk, age, columns), stored
+    def _stored(self, chunk: int, held: _Held) -> pa.Table:
+        """The stored rows of a chunk that lies over others."""
+        names = _names(held)
+        return self._chunks.kept(chunk, names) if names else pa.table({})
 
-    def _held(self, chunk: int, age: int, columns: Sequence[Column]) -> tuple[list[_Held], dict[str, Stamps]]:
+    def _held(self, chunk: int, age: int, columns: Sequence[Column]) -> _Held:
+        """What a chunk has to lay over others."""
         sources = [(column, self._source(column, chunk)) for column in columns]
         if age != BY_STAMPS:
-            return [
-                (column, source.field, source.fits)
-                for column, source in sources
-                if source.field is not None or source.ended
-            ], {}
+            return _Held([pair for pair in sources if pair[1].field is not None or pair[1].ended], {})
         stamps = _stamps_by_field(self._head.rows.copies[chunk])
-        return [
-            (column, source.field, source.fits)
-            for column, source in sources
-            if source.field is not None and source.field.name in stamps
-        ], stamps
+        mine = [pair for pair in sources if pair[1].field is not None and pair[1].field.name in stamps]
+        return _Held(mine, stamps)
 
     def _unhidden(
         self, field: StoredField | None, entry: int, base: pa.Array, ages: Integers | None
@@ -266,10 +263,6 @@ class ChangedEntries:
         return values.take(pa.array(np.arange(len(values)), mask=ended)) if ended.any() else values
 
 
-_Held = tuple[Column, StoredField | None, bool]
-"""A column that a chunk lays over others; where it holds it (`None`: what it held was ended); if it fits."""
-
-
 def _firsts(patches: Patches) -> Integers:
     """Where what one chunk holds begins, chunk after chunk."""
     others = (patches.source[1:] != patches.source[:-1]) | (patches.age[1:] != patches.age[:-1])
@@ -288,11 +281,19 @@ def _as_stored(column: Column, source: _Source, stored: pa.Table) -> pa.Array:
     return stored_column(column, field, gathered(stored.select([field.name])))
 
 
-def _values_over(column: Column, field: StoredField | None, stored: pa.Table, place: Integers) -> pa.Array:
+def _names(held: _Held) -> tuple[str, ...]:
+    """The stored columns that are read of a chunk that lies over others."""
+    names = [source.field.name for _, source in held.columns if source.field is not None]
+    return tuple(dict.fromkeys([*names, *(one.stored for one in held.stamps.values() if names)]))
+
+
+def _values_over(column: Column, source: _Source, stored: pa.Table, place: Integers) -> pa.Array:
     """A chunk's values of a column; where it has none to show, nulls for the places asked for."""
-    if field is None:
+    if source.field is None or not source.fits:
         return pa.nulls(int(place.max()) + 1, storage_type(column.type, column.name))
-    return stored_column(column, field, stored)
+    held = stored.column(source.field.name)
+    same = source.same and held.num_chunks == 1
+    return held.chunk(0) if same else stored_column(column, source.field, stored)
 
 
 def _stamps_by_field(copy: Copy) -> dict[str, Stamps]:
