@@ -29,6 +29,7 @@ from crdtcat.scan.merge_plan import Group, MergePlan
 from crdtcat.scan.plan import Plan, make_plan
 from crdtcat.scan.units import UNIT_BYTES, Unit, units
 from crdtcat.session import Session
+from crdtcat.spark.worker import SentAhead
 from crdtcat.table import Table
 from crdtcat.verbs.travel import At, head_at
 
@@ -41,7 +42,7 @@ Readable = Unit | slice | Group
 
 
 @dataclass(frozen=True, eq=False)
-class Pinned:
+class Pinned(SentAhead):
     """One snapshot of one table, and where it is. Pickles; credentials travel with the catalog.
 
     Attributes:
