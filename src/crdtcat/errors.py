@@ -138,7 +138,8 @@ class AlreadyExists(CrdtcatError):
 
 
 class Expired(CrdtcatError):
-    """The snapshot is below the horizon: its history was expired by policy."""
+    """The snapshot is below the horizon: its history was expired by policy. Or what reads it was planned so
+    long ago that files it names are gone."""
 
     code = "E204"
 

@@ -21,6 +21,7 @@ from blake3 import blake3
 
 from crdtcat import Catalog
 from crdtcat.chunks.read import FooterCache, Verify
+from crdtcat.errors import Corrupt, CrdtcatError, Expired
 from crdtcat.format.settings import Settings
 from crdtcat.head import Head
 from crdtcat.log import decode_bundle, encode_bundle
@@ -79,6 +80,23 @@ class Pinned(SentAhead):
         """What reads the units of a plan of this head; checks what the catalog's options say by default."""
         depth = self.catalog.options.verify if verify is None else verify
         return Execution(plan, self.catalog.store, _FOOTERS, verify=depth)
+
+    def outlived(self, error: Corrupt) -> CrdtcatError:
+        """What to raise for a file that cannot be read: `error`, or `Expired` if nothing needs it any more.
+
+        A refresh of the log."""
+        snapshot = self.head().snapshot
+        since = f"{error.name} was collected after table {self.table!r} was loaded: load it again"
+        try:
+            plan = make_plan(head_at(self.session(), snapshot), None, None)
+        except Expired as expired:
+            return Expired(f"{expired}; {since}")
+        except CrdtcatError:
+            return error
+        used = {plan.segment_file(at) for chunk in plan.chunks.tolist() for at, _ in plan.places(chunk)}
+        if error.name in used:
+            return error
+        return Expired(f"{since}; at={str(snapshot)!r} has the same rows, which were compacted since")
 
 
 def pin(catalog: Catalog, table: Table, at: At | None) -> Pinned:
