@@ -138,8 +138,7 @@ class AlreadyExists(CrdtcatError):
 
 
 class Expired(CrdtcatError):
-    """The snapshot is below the horizon: its history was expired by policy. Or what reads it was planned so
-    long ago that files it names are gone."""
+    """The snapshot is below the horizon, expired by policy; or files of an old plan of it are gone."""
 
     code = "E204"
 

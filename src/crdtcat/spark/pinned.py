@@ -85,16 +85,17 @@ class Pinned(SentAhead):
         """What to raise for a file that cannot be read: `error`, or `Expired` if nothing needs it any more.
 
         A refresh of the log."""
+        if error.name not in _files(self.head()):
+            return error
         snapshot = self.head().snapshot
         since = f"{error.name} was collected after table {self.table!r} was loaded: load it again"
         try:
-            plan = make_plan(head_at(self.session(), snapshot), None, None)
+            now = head_at(self.session(), snapshot)
         except Expired as expired:
             return Expired(f"{expired}; {since}")
         except CrdtcatError:
             return error
-        used = {plan.segment_file(at) for chunk in plan.chunks.tolist() for at, _ in plan.places(chunk)}
-        if error.name in used:
+        if error.name in _files(now):
             return error
         return Expired(f"{since}; at={str(snapshot)!r} has the same rows, which were compacted since")
 
@@ -110,6 +111,12 @@ def pinned_head(catalog: Catalog, head: Head, branch: str) -> Pinned:
     bundle = encode_bundle(log.with_(inline={}), head.table)
     packed = zlib.compress(pickle.dumps((bundle, dict(log.inline), head.settings)), 1)
     return Pinned(catalog, head.table, branch, packed, blake3(packed).digest())
+
+
+def _files(head: Head) -> set[str]:
+    """The segments that a head names."""
+    plan = make_plan(head, None, None)
+    return {plan.segment_file(at) for at in range(len(head.log.segment_name))}
 
 
 class _Key:
