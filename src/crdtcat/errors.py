@@ -140,7 +140,7 @@ class AlreadyExists(CrdtcatError):
 
 
 class Expired(CrdtcatError):
-    """The snapshot is below the horizon: its history was expired by policy."""
+    """The snapshot is below the horizon, expired by policy; or files of an old plan of it are gone."""
 
     code = "E204"
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest import mock
 
 import msgpack
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crdtcat.chunks import read
+from crdtcat.chunks import decode, read
 from crdtcat.chunks.footer import SegmentRef, decode_footer, footer_digest
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.read import FooterCache, Verify, read_chunks, read_footer
@@ -66,10 +67,13 @@ def test_any_columns_of_any_chunks_come_back(data: st.DataObject) -> None:
     names = data.draw(st.none() | st.lists(st.sampled_from(first.column_names), unique=True))
     wanted = data.draw(st.lists(st.sampled_from(groups)))
     verify: Any = data.draw(st.sampled_from((False, True, "bytes", "content")))
-    tables = read_chunks(store, ref, wanted, names, verify=verify, footers=FooterCache())
+    wide, reach = data.draw(st.sampled_from(((decode.WIDE_ROWS, 0), (0, decode.NARROW_MAX), (0, 10))))
+    with mock.patch.multiple(decode, WIDE_ROWS=wide, NARROW_MAX=reach):
+        tables = read_chunks(store, ref, wanted, names, verify=verify, footers=FooterCache())
     for table, (number, _) in zip(tables, wanted, strict=True):
         expected = chunks[number] if names is None else chunks[number].select(names)
         assert table.column_names == expected.column_names
+        assert table.schema.types == expected.schema.types
         assert table.num_rows == chunks[number].num_rows
         assert hash_table(table)[1] == hash_table(expected)[1]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.datasource import DataSourceReader
 
 from crdtcat import Catalog
-from crdtcat.errors import AlreadyExists, InvalidArgument, SchemaMismatch
-from crdtcat.spark import load, register, save
+from crdtcat.errors import AlreadyExists, Corrupt, Expired, InvalidArgument, SchemaMismatch
+from crdtcat.spark import CrdtcatSource, load, register, save
 from crdtcat.spark.reading import deal
 from tests.spark.rows import values
 
@@ -87,6 +90,17 @@ def test_views_and_sql(spark: Any, tmp_path: Path) -> None:
     spark.sql("insert into v select id + 10 from range(2)")
     assert Catalog(url).read("t").num_rows == 7
     assert spark.sql("select count(*) n from v").collect()[0].n == 5  # the view is pinned
+    tasks = f"create or replace temporary view v using crdtcat options (path '{url}/t', commit 'task')"
+    spark.sql(tasks)
+    before = Catalog(url).table("t").head().version
+    spark.sql("insert into v select id + 20 from range(0, 4, 1, 2)")
+    assert Catalog(url).table("t").head().version == before + 2
+    assert spark.sql("select count(*) n from v").collect()[0].n == 7
+    with pytest.raises(PySparkException, match="commit='task' appends"):
+        spark.sql("insert overwrite v select id from range(3)")
+    Catalog(url).table("t").delete("id >= 20")
+    with pytest.raises(PySparkException, match="option 'query' is for writing"):
+        spark.sql(f"create or replace temporary view u using crdtcat options (path '{url}/t', query 'q')")
     load(spark, url, "t").createOrReplaceTempView("w")
     assert spark.sql("select max(id) m from w where id > 3").collect()[0].m == 11
 
@@ -123,6 +137,53 @@ def test_the_snapshot_is_pinned_at_load(spark: Any, tmp_path: Path) -> None:
     old = spark.read.format("crdtcat").option("at", token).load(f"{lake.url}/t")
     assert old.count() == load(spark, lake, "t", at=token).count() == 10
     assert load(spark, lake, "t").collect()[0].id == 99
+
+
+def test_a_frame_whose_files_were_collected_says_what_to_do(spark: Any, tmp_path: Path) -> None:
+    lake = Catalog(
+        tmp_path / "lake", inline_bytes=0, upkeep=False, grace_seconds=0, max_commit_delay_seconds=0
+    )
+    table = lake.create_table("t", pa.schema([("id", pa.int64())]))
+
+    def ids(reader: DataSourceReader) -> list[int]:
+        """As tasks read them, whichever way our reader came to them. Here, since Spark tries a task again."""
+        shares = reader.partitions()
+        return [id for share in shares for batch in reader.read(share) for id in batch[0].to_pylist()]
+
+    def loaded(**options: str) -> DataSourceReader:
+        source = CrdtcatSource({"path": f"{lake.url}/t", **options})
+        return source.reader(source.schema())
+
+    def collected() -> None:
+        table.expire(keep_last=1)
+        for _ in range(2):  # condemned, then deleted
+            lake.collect(grace=0)
+
+    for at in range(3):
+        table.append([{"id": at}])
+    compacted, token = loaded(), str(table.head().snapshot)
+    native = load(spark, lake, "t")
+    table.compact()
+    table.append([{"id": 3}])
+    collected()
+    with pytest.raises(Expired, match=f"table 't' was loaded: load it again; at='{token}' has the same rows"):
+        ids(compacted)
+    assert ids(loaded(at=token)) == [0, 1, 2]
+    last = loaded()
+    table.overwrite([{"id": 98}])
+    table.overwrite([{"id": 99}])
+    collected()
+    for late in (compacted, last):
+        with pytest.raises(Expired, match=r"snapshot \w+ .*table 't' was loaded: load it again$"):
+            ids(late)
+    with pytest.raises(Exception, match="FILE_NOT_EXIST") as raised:  # in the words of Spark's own reader
+        native.agg({"id": "sum"}).collect()
+    assert "recreating the Dataset/DataFrame" in str(raised.value)
+    now = loaded()
+    assert ids(now) == [99]
+    shutil.rmtree(tmp_path / "lake" / "data")  # no collection did that
+    with pytest.raises(Corrupt, match="missing"):
+        ids(now)
 
 
 def test_branches(spark: Any, tmp_path: Path) -> None:

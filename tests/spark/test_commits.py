@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ import pyarrow as pa
 import pytest
 from pyspark import InheritableThread, TaskContext
 from pyspark.errors import PySparkException
+from pyspark.sql.types import LongType, StructField, StructType
 
 from crdtcat import Catalog
 from crdtcat.spark import load, save
+from crdtcat.spark.writing import Report, WritePlan, plan_write
 from tests.faults.lines import Lines
 from tests.spark.rows import FAILING, values
 
@@ -34,6 +38,29 @@ def test_tasks_that_run_again_count_once(spark: Any, tmp_path: Path, how: str, c
     assert len(table.head().void) == again
     assert table.head().version == (4 if commit == "task" else 1)
     assert values(load(spark, tmp_path, "t")) == values(df)
+
+
+@pytest.mark.parametrize("commit", ["job", "task"])
+@pytest.mark.parametrize("told", [0, 1])
+def test_two_attempts_of_a_task_that_both_end_count_once(tmp_path: Path, commit: str, told: int) -> None:
+    """What speculation makes of a slow task; whichever attempt Spark tells the driver of."""
+    lake = Catalog(tmp_path, inline_bytes=0, upkeep=False)
+    plan = plan_write(lake, "t", StructType([StructField("id", LongType())]), commit=commit)
+    rows = [[pa.record_batch({"id": pa.array(range(at, at + 5))})] for at in (0, 5)]
+    both = threading.Barrier(2)
+
+    def attempt(_: int) -> Report:
+        own: WritePlan = pickle.loads(pickle.dumps(plan))
+        both.wait(60)
+        return own.run(iter(rows[0]), 0)
+
+    with ThreadPoolExecutor(2) as pool:
+        attempts = list(pool.map(attempt, range(2)))
+    plan.finish([plan.run(iter(rows[1]), 1), attempts[told]])
+    table = lake.table("t")
+    assert sorted(table.read().column("id").to_pylist()) == list(range(10))
+    assert table.head().version == (2 if commit == "task" else 1)
+    assert len(table.head().void) == (1 if commit == "task" else 0)
 
 
 def test_a_job_that_fails_leaves_nothing_visible(spark: Any, tmp_path: Path) -> None:

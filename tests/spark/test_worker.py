@@ -1,17 +1,25 @@
-"""Workers that run many tasks: what Spark's collection after each of them has to walk through."""
+"""Workers that run many tasks: what they would wait for, and what Spark's collections walk through."""
 
 from __future__ import annotations
 
 import gc
+import pickle
+import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
+import pytest
+from pyspark.sql import types as st
 
 from crdtcat import Catalog
 from crdtcat.spark import load
-from crdtcat.spark.worker import task_begins
+from crdtcat.spark.pinned import pin
+from crdtcat.spark.worker import acknowledge, task_begins
+from crdtcat.spark.writing import plan_write
 
 
 def test_imported_modules_are_set_apart_once(spark: Any, tmp_path: Path) -> None:
@@ -41,3 +49,64 @@ def test_the_driver_is_left_alone() -> None:
     for _ in range(3):
         task_begins()
     assert gc.get_freeze_count() == before
+
+
+def _connection() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a connection, the second of which has answered before: it delays acknowledgements."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = socket.create_connection(server.getsockname())
+        other, _ = server.accept()
+    for _ in range(3):
+        one.sendall(b"question")
+        assert other.recv(8) == b"question"
+        other.sendall(b"answer")
+        assert one.recv(6) == b"answer"
+    return one, other
+
+
+def _at_once(connection: socket.socket) -> bool:
+    return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="Linux has it")
+def test_what_was_received_is_acknowledged_at_once() -> None:
+    one, other = _connection()
+    pair, datagrams = socket.socketpair(), socket.socket(type=socket.SOCK_DGRAM)
+    with one, other, pair[0], pair[1], datagrams, tempfile.TemporaryFile():
+        assert not _at_once(other)
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        acknowledge()
+        assert _at_once(other)
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        assert one.getblocking()
+        assert other.getblocking()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="Linux has it")
+def test_connections_keep_their_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = _connection()
+    with one, other:
+        monkeypatch.setattr(socket, "getdefaulttimeout", lambda: 1.0)  # as `setdefaulttimeout` would have it
+        acknowledge()
+        assert not _at_once(other)
+
+
+def test_tasks_ask_for_their_input_when_they_are_unpickled(spark: Any, tmp_path: Path) -> None:
+    lake = Catalog(tmp_path)
+    lake.commit("t", {"id": [1, 2, 3]})
+    pinned = pin(lake, lake.table("t"), None)
+    plan = plan_write(lake, "t", st.StructType([st.StructField("id", st.LongType())]))
+    sent = pickle.dumps([pinned, plan])
+
+    def calls(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with mock.patch("crdtcat.spark.worker.acknowledge") as asked:
+            found = pickle.loads(sent)
+        assert found[0].head().snapshot == pinned.head().snapshot
+        assert found[1].schema == plan.schema
+        yield pa.record_batch({"calls": [asked.call_count]})
+
+    (row,) = spark.range(1).coalesce(1).mapInArrow(calls, "calls long").collect()
+    assert row.calls == 2
+    with mock.patch("crdtcat.spark.worker.acknowledge") as asked:
+        pickle.loads(sent)
+    assert not asked.called  # the driver has no input to wait for

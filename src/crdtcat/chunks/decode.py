@@ -7,6 +7,9 @@ that live as long as the call: no state outlasts it, so a fork between calls is 
 Texts with few different values are read as their dictionary and numbers into it, and gathered afterwards:
 that takes two thirds of the time of Parquet's own way, which appends value by value. Whoever replaces values
 asks for the dictionaries themselves, and gathers once, after replacing.
+
+Other texts are read with wide offsets, which are made narrow afterwards: before every value that it appends
+to a text with narrow ones, Parquet's reader looks whether the text is full, which takes longer than the rest.
 """
 
 from __future__ import annotations
@@ -29,8 +32,14 @@ DICTIONARY_BYTES: Final = 16 * 1024
 """Encoded. Parquet's reader puts dictionaries into a hash table: a large one costs more than it saves."""
 Verify = bool | Literal["bytes", "content"]
 """How much to check of what was read; see `crdtcat.chunks.read`."""
+NARROW_MAX: Final = 2**31 - 1
+"""Bytes of text that narrow offsets reach. A row group with more of it is read as several arrays."""
 SMALL_ROWS: Final = 256
 """Row groups of up to so many rows are decoded together."""
+WIDE_ROWS: Final = 8192
+"""Of fewer rows, making offsets narrow costs more than it saves."""
+_TEXTS: Final = ("string", "binary")
+_NARROW: Final = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 THREAD_BYTES = 2**20
 """Below this many encoded bytes, starting threads costs more than they gain."""
 
@@ -66,9 +75,16 @@ class Decoder:
         self._texts = [
             (footer.leaves[column][0], footer.names[column])
             for column in set(columns)
-            if footer.types[column] in ("string", "binary") and "." not in footer.names[column]
+            if footer.types[column] in _TEXTS and "." not in footer.names[column]
         ]
-        self._files: dict[tuple[str, ...], pq.ParquetFile] = {}
+        nested = {
+            leaf for column in columns if footer.types[column] not in _TEXTS for leaf in footer.leaves[column]
+        }
+        # What is inside of lists and structs would be wide, too, and costs more to make narrow.
+        self._wide = not dictionaries and not any(
+            footer.metadata.schema.column(leaf).physical_type == "BYTE_ARRAY" for leaf in nested
+        )
+        self._files: dict[tuple[tuple[str, ...], bool], pq.ParquetFile] = {}
 
     def fork(self) -> Decoder:
         """Another decoder of the same bytes, for another thread."""
@@ -129,21 +145,25 @@ class Decoder:
     def _parquet(self, groups: list[int]) -> pa.Table:
         """Row groups that are read with the same columns as dictionaries, as one table."""
         what = f"row group {', '.join(map(str, groups))}"
+        rows = sum(self.footer.rows[group] for group in groups)
         try:
             names = self._with_dictionaries(groups[0])
-            table = self._file(names).reader.read_row_groups(
-                groups, column_indices=self._leaves, use_threads=False
-            )
-            if names and not self.dictionaries:
-                table = gathered(table)
+            wide = self._wide and rows >= WIDE_ROWS
+            table = self._read(groups, names, wide=wide)
+            if wide:
+                table = narrow(table) or self._read(groups, names, wide=False)
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise Corrupt(self.ref.name, f"{what} cannot be decoded: {error}") from error
-        rows = sum(self.footer.rows[group] for group in groups)
         if table.num_rows != rows or table.num_columns != len(set(self.columns)):
             raise Corrupt(self.ref.name, f"{what} decodes to another shape than it was written with")
         if not all(field.nullable for field in table.schema):  # row groups of others: columns without levels
             table = pa.Table.from_arrays(table.columns, names=table.column_names)
         return table.select(self._order) if self.columns else table
+
+    def _read(self, groups: list[int], names: tuple[str, ...], *, wide: bool) -> pa.Table:
+        reader = self._file(names, wide=wide).reader
+        table = reader.read_row_groups(groups, column_indices=self._leaves, use_threads=False)
+        return gathered(table) if names and not self.dictionaries else table
 
     def _with_dictionaries(self, group: int) -> tuple[str, ...]:
         """The text columns of a row group that are read as dictionaries."""
@@ -152,16 +172,19 @@ class Decoder:
         metadata = self.footer.metadata.row_group(group)
         return tuple(name for leaf, name in self._texts if _has_small_dictionary(metadata.column(leaf)))
 
-    def _file(self, names: tuple[str, ...]) -> pq.ParquetFile:
-        """A reader that gives these columns as dictionaries. Neighbours have the same ones, nearly always."""
-        if names not in self._files:
-            self._files[names] = pq.ParquetFile(
+    def _file(self, names: tuple[str, ...], *, wide: bool) -> pq.ParquetFile:
+        """A reader that gives these columns as dictionaries, others with wide offsets or not. Neighbours have
+        the same ones, nearly always."""
+        kind = (names, wide)
+        if kind not in self._files:
+            self._files[kind] = pq.ParquetFile(
                 pa.BufferReader(self.data),
                 metadata=self.footer.metadata,
                 pre_buffer=False,
                 read_dictionary=list(names),
+                binary_type=pa.large_binary() if wide else None,
             )
-        return self._files[names]
+        return self._files[kind]
 
     def _corrupt(self, group: int, column: int, why: str) -> Corrupt:
         return Corrupt(
@@ -177,6 +200,18 @@ def gathered(table: pa.Table) -> pa.Table:
             values = [part.dictionary.take(part.indices) for part in column.chunks]
             plain = pa.chunked_array(values, field.type.value_type)
             table = table.set_column(number, field.with_type(field.type.value_type), plain)
+    return table
+
+
+def narrow(table: pa.Table) -> pa.Table | None:
+    """The table with narrow offsets in place of wide ones; `None` if they do not reach."""
+    for number, field in enumerate(table.schema):
+        if field.type in _NARROW:
+            column = table.column(number)
+            if column.nbytes > NARROW_MAX:
+                return None
+            to = _NARROW[field.type]
+            table = table.set_column(number, field.with_type(to), column.cast(to))
     return table
 
 

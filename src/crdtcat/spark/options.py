@@ -38,7 +38,7 @@ _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "verify": _READ,
     "not_null": ("batch",),
     "partition_bytes": _READ,
-    "commit": ("write",),
+    "commit": ("batch", "write"),  # a view's options are for reading it and for inserting into it
     "partition_by": ("write",),
     "key": ("write",),
     "evolve": ("write",),

@@ -21,6 +21,7 @@ from blake3 import blake3
 
 from crdtcat import Catalog
 from crdtcat.chunks.read import FooterCache, Verify
+from crdtcat.errors import Corrupt, CrdtcatError, Expired
 from crdtcat.format.settings import Settings
 from crdtcat.head import Head
 from crdtcat.log import decode_bundle, encode_bundle
@@ -29,6 +30,7 @@ from crdtcat.scan.merge_plan import Group, MergePlan
 from crdtcat.scan.plan import Plan, make_plan
 from crdtcat.scan.units import UNIT_BYTES, Unit, units
 from crdtcat.session import Session
+from crdtcat.spark.worker import SentAhead
 from crdtcat.table import Table
 from crdtcat.verbs.travel import At, head_at
 
@@ -41,7 +43,7 @@ Readable = Unit | slice | Group
 
 
 @dataclass(frozen=True, eq=False)
-class Pinned:
+class Pinned(SentAhead):
     """One snapshot of one table, and where it is. Pickles; credentials travel with the catalog.
 
     Attributes:
@@ -79,6 +81,24 @@ class Pinned:
         depth = self.catalog.options.verify if verify is None else verify
         return Execution(plan, self.catalog.store, _FOOTERS, verify=depth)
 
+    def outlived(self, error: Corrupt) -> CrdtcatError:
+        """What to raise for a file that cannot be read: `error`, or `Expired` if nothing needs it any more.
+
+        A refresh of the log."""
+        if error.name not in _files(self.head()):
+            return error
+        snapshot = self.head().snapshot
+        since = f"{error.name} was collected after table {self.table!r} was loaded: load it again"
+        try:
+            now = head_at(self.session(), snapshot)
+        except Expired as expired:
+            return Expired(f"{expired}; {since}")
+        except CrdtcatError:
+            return error
+        if error.name in _files(now):
+            return error
+        return Expired(f"{since}; at={str(snapshot)!r} has the same rows, which were compacted since")
+
 
 def pin(catalog: Catalog, table: Table, at: At | None) -> Pinned:
     """Pin a table as it is now, or as it was. Costs what a head costs. Raises as `head_at` does."""
@@ -91,6 +111,12 @@ def pinned_head(catalog: Catalog, head: Head, branch: str) -> Pinned:
     bundle = encode_bundle(log.with_(inline={}), head.table)
     packed = zlib.compress(pickle.dumps((bundle, dict(log.inline), head.settings)), 1)
     return Pinned(catalog, head.table, branch, packed, blake3(packed).digest())
+
+
+def _files(head: Head) -> set[str]:
+    """The segments that a head names."""
+    plan = make_plan(head, None, None)
+    return {plan.segment_file(at) for at in range(len(head.log.segment_name))}
 
 
 class _Key:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from crdtcat.errors import Corrupt
 from crdtcat.scan.merge_execute import MergedExecution
 from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.plan import Plan
@@ -83,13 +84,18 @@ class Selection:
                 yield MergedExecution(alone, execution).tables()
 
     def batches(self, numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The rows of some units, as Spark expects them."""
+        """The rows of some units, as Spark expects them.
+
+        Raises `Corrupt`, naming what is damaged; `Expired`, if files were collected since it was planned."""
         task_begins()
         name = self.pinned.table
         tables = (
             require_none(table, self.not_null, name) for found in self.tables(numbers) for table in found
         )
-        return gathered(tables, arrow_schema(self.schema()))
+        try:
+            yield from gathered(tables, arrow_schema(self.schema()))
+        except Corrupt as error:
+            raise self.pinned.outlived(error) from error
 
 
 def _nbytes(plan: Plan, unit: Readable) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pyspark import InheritableThread
@@ -14,7 +15,7 @@ from pyspark import InheritableThread
 from crdtcat.errors import CrdtcatError
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.spark.reading import deal
-from crdtcat.spark.worker import task_begins
+from crdtcat.spark.worker import SentAhead, task_begins
 
 LOOK_SECONDS: Final = 0.2  # between two looks at how far tasks are
 
@@ -50,21 +51,28 @@ def in_tasks(
     weights = [max(1, size) for size in sizes]
     shares = deal(weights, max(1, sum(weights) // (2 * cores)))
 
-    def run(batch: Iterator[Sequence[Item]]) -> Iterator[Sequence[Found] | CrdtcatError]:
-        task_begins()
-        for share in batch:
-            try:
-                yield work(share)
-            except CrdtcatError as error:  # as it is, to be raised on the driver
-                yield error
-
     dealt = [[items[at] for at in share] for share in shares]
-    job = spark.sparkContext.parallelize(dealt, len(dealt)).mapPartitions(run)
+    job = spark.sparkContext.parallelize(dealt, len(dealt)).mapPartitions(_Task(work))
     found = job.collect() if tell is None else _watched(spark.sparkContext, job, len(dealt), what, tell)
     for share in found:
         if isinstance(share, CrdtcatError):
             raise share
     return [item for share in found for item in share]
+
+
+@dataclass(frozen=True)
+class _Task(SentAhead):
+    """What a task does with its shares."""
+
+    work: Callable[[Sequence[Any]], Sequence[Any]]
+
+    def __call__(self, shares: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any] | CrdtcatError]:
+        task_begins()
+        for share in shares:
+            try:
+                yield self.work(share)
+            except CrdtcatError as error:  # as it is, to be raised on the driver
+                yield error
 
 
 def _watched(context: Any, job: Any, total: int, what: str, tell: Tell) -> list[Any]:

@@ -26,7 +26,7 @@ from crdtcat.maintenance import checkpoint, upkeep
 from crdtcat.session import Session
 from crdtcat.spark.keys import TASKS_MAX, WriteName, job_key, saved, task_key
 from crdtcat.spark.types import table_schema
-from crdtcat.spark.worker import task_begins
+from crdtcat.spark.worker import SentAhead, task_begins
 from crdtcat.table import Table
 from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
 from crdtcat.verbs.rows import check_commit
@@ -36,7 +36,7 @@ logger = logging.getLogger("crdtcat")
 
 
 @dataclass(frozen=True, eq=False)
-class WritePlan:
+class WritePlan(SentAhead):
     """One write of one DataFrame, as tasks and the driver need it. Pickles; credentials travel with it.
 
     Attributes:
