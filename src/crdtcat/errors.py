@@ -68,6 +68,7 @@ __all__ = [
     "UnsupportedType",
     "UserError",
 ]
+_Many = tuple[Any, ...]
 
 
 class CrdtcatError(Exception):
@@ -154,8 +155,7 @@ class CommitError(CrdtcatError):
 class CommitConflict(CommitError):
     """CAS mode: another commit touched the same rows. Nothing was committed. Rebase and retry.
 
-    In both modes, from `Transaction.join`: a fork touched what was staged since it was made. Nothing was
-    joined.
+    In both modes, from `Transaction.join`: a fork touched what was staged since; nothing was joined.
 
     Attributes:
         conflicts: what both touched, one `crdtcat.conflicts.Overlap` for each kind and commit in the way, of
@@ -173,17 +173,11 @@ class CommitConflict(CommitError):
     code = "E301"
 
     def __init__(
-        self,
-        message: str,
-        conflicts: tuple[Any, ...] = (),
-        change: Any = None,
-        sides: tuple[Any, ...] = (),
-        *,
-        complete: bool = True,
+        self, message: str, conflicts: _Many = (), change: Any = None, *, complete: bool = True
     ) -> None:
         super().__init__(message)
-        self.message, self.conflicts, self.change, self.sides = message, conflicts, change, sides
-        self.complete = complete
+        self.message, self.conflicts, self.change, self.complete = message, conflicts, change, complete
+        self.sides: _Many = ()
         self.again: Callable[[Any], Any] | None = None
 
     @property
@@ -192,12 +186,10 @@ class CommitConflict(CommitError):
         return all(item.exact for item in self.conflicts)
 
     @property
-    def by_table(self) -> dict[str, tuple[Any, ...]]:
+    def by_table(self) -> dict[str, _Many]:
         """The conflicts, by the table that they are in; a branch as "table@branch"."""
-        found: dict[str, tuple[Any, ...]] = {}
-        for item in self.conflicts:
-            found[item.table] = (*found.get(item.table, ()), item)
-        return found
+        tables = dict.fromkeys(item.table for item in self.conflicts)
+        return {table: tuple(item for item in self.conflicts if item.table == table) for table in tables}
 
     def retry(self, on_conflict: Any = None) -> Any:
         """Try the same change again, with other answers to conflicts: what the call returns, or this again.
@@ -210,7 +202,7 @@ class CommitConflict(CommitError):
             raise InvalidArgument("this error holds no change that could be tried again: repeat the call")
         return self.again(on_conflict)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> _Many:
         return (type(self), (self.message, self.conflicts), {"complete": self.complete})
 
 
