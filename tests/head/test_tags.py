@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from crdtcat import Catalog
 from crdtcat.format.row_ids import END, ID, KeyedTag, RowIds, Tags
 from crdtcat.head.tags import TagIndex
-from crdtcat.log import Log
+from crdtcat.log import Log, empty_log
 from crdtcat.store.memory import MemoryStore
 
 ROWS = 7
@@ -23,7 +23,14 @@ def _log() -> Log:
     return table.head().log
 
 
+def _without_chunks() -> Log:
+    table = Catalog(MemoryStore("memory://none"), upkeep=False).create_table("t", pa.schema([("a", "int64")]))
+    table.set_properties({"a": "b"})
+    return table.head().log
+
+
 LOG = _log()
+_WITHOUT_CHUNKS = _without_chunks()
 KNOWN = [LOG.id_at(at).to_bytes() for at in range(len(LOG))]
 plain = st.tuples(st.sampled_from([*KNOWN, b"\x7f" * 36]), st.integers(0, 1))
 keyed = st.tuples(
@@ -84,3 +91,10 @@ def test_lists_are_found_together_as_one_by_one(many: list[RowIds]) -> None:
     for number, rows in enumerate(many):
         alone = list(zip(*(column.tolist() for column in index.rows_with_places(rows)), strict=True))
         assert alone == [each[1:] for each in together if each[0] == number]
+
+
+@given(many=st.lists(lists(), max_size=2))
+def test_a_log_without_chunks_has_none_of_them(many: list[RowIds]) -> None:
+    for log in (empty_log(), _WITHOUT_CHUNKS):
+        found = TagIndex(log, np.ones(len(log), bool)).rows_of_many(many)
+        assert [column.tolist() for column in found] == [[]] * 5

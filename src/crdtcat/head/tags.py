@@ -87,7 +87,7 @@ class TagIndex:
     ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
         """As `rows_with_places` for several lists, one after the other; first, for each interval, the number
         of its list."""
-        if not any(map(len, lists)):
+        if not any(map(len, lists)) or not self._log.chunk_count:
             return (np.empty(0, np.int64),) * 5
         count = np.array([len(rows) for rows in lists])
         which = np.repeat(np.arange(len(lists)), count)
