@@ -66,6 +66,10 @@ def test_save_has_all_four_modes(spark: Any, tmp_path: Path) -> None:
     assert len(save(df, lake, "t", commit="task")) == 2
     assert lake.table("t").head().row_count == 7
     assert save(df.limit(0), lake, "t") == ()
+    first: tuple[dict[str, Any], ...] = ({"query": "q"}, {"commit": "task"}, {"key": ["id"], "query": "q"})
+    for number, more in enumerate(first):  # a stream may begin with a batch of nothing
+        assert save(df.limit(0), lake, f"first{number}", **more) == ()
+        assert save(df, lake, f"first{number}", **{**more, "query": "later"})
     with pytest.raises(InvalidArgument, match="mode='upsert'"):
         save(df, lake, "t", mode="upsert")
 

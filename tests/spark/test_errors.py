@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +15,17 @@ import pytest
 
 from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument, NotFound, UnsupportedType
-from crdtcat.spark import checkpoint, collect, compact, foreach_batch, import_parquet, load, save, verify
+from crdtcat.spark import (
+    checkpoint,
+    collect,
+    compact,
+    foreach_batch,
+    import_parquet,
+    load,
+    register,
+    save,
+    verify,
+)
 from crdtcat.spark.options import parse_options
 
 SECRET = "hush-" + secrets.token_hex(8)
@@ -188,4 +200,15 @@ def test_what_is_no_session_and_no_frame(spark: Any, tmp_path: Path) -> None:
                 save(frame, lake, "new", commit=commit, **wrong)
     with pytest.raises(InvalidArgument, match="native='no'"):
         load(spark, lake, "t", native="no")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="columns='id': pass a list"):
+        load(spark, lake, "t", columns="id")
+    with pytest.raises(InvalidArgument, match="pass the Spark session first"):
+        register(5)
     assert lake.tables() == ["t"]
+
+
+def test_without_pyspark_the_extra_is_named() -> None:
+    program = "import sys; sys.modules['pyspark'] = None\nimport crdtcat.spark"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    wanted = "ModuleNotFoundError: crdtcat.spark needs pyspark: pip install 'crdtcat[spark]'"
+    assert done.stderr.splitlines()[-1] == wanted

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
 from pyspark.sql import types as st
 
 from crdtcat import Catalog
-from crdtcat.arguments import require_flag
+from crdtcat.arguments import require_flag, require_names
 from crdtcat.chunks.types import decode_type
 from crdtcat.errors import InvalidArgument
 from crdtcat.incarnations import MAIN
@@ -85,6 +85,8 @@ def load(
     require_session(spark)
     if native is not None:
         require_flag("native", native)
+    if columns is not None:
+        require_names("columns", columns)
     handle = for_tasks(as_catalog(catalog))
     opened = handle.table(table, branch)
     pinned = pin(handle, opened, at)

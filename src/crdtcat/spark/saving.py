@@ -116,7 +116,9 @@ def save(
 
 
 def _as_they_stand(table: Table, versions: Sequence[Version]) -> tuple[Version, ...]:
-    """The same versions; those in whose place another counts say so. One refresh."""
+    """The same versions; those in whose place another counts say so. One refresh, none for no versions."""
+    if not versions:
+        return ()
     head = table.head()
     places = [head.log.index_of(version.id) for version in versions]
     return tuple(
