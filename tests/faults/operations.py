@@ -101,8 +101,8 @@ class Play:
         keyed: whether repeating it under the same idempotency key is part of its promise.
         gone: whether the table is not there afterwards.
         extra: further options of its catalogs.
-        done: for one that looks at the table again after its commit, whether that is there: if so, it may end
-            well although the store has failed.
+        done: whether it has done what it is for, where that is not told by the rows; must hold once it ended
+            well. One that looks at the table again after its commit may do so although the store has failed.
     """
 
     name: str
@@ -132,6 +132,14 @@ class Play:
 
 def _table(catalog: Catalog) -> Table:
     return catalog.table("t")
+
+
+def _numbers_in(catalog: Catalog, table: str, branch: str = "main") -> frozenset[int]:
+    return frozenset(catalog.read(table, branch=branch).column("n").to_pylist())
+
+
+def _logged(catalog: Catalog, ending: str) -> list[str]:
+    return [item.name for item in catalog.store.list("tables/t/main/") if item.name.endswith(ending)]
 
 
 def _append_large(catalog: Catalog) -> None:
@@ -273,23 +281,47 @@ PLAYS: Final = (
     *COLUMN_PLAYS,
     *ROW_PLAYS,
     *STRICT_PLAYS,
-    Play("set-properties", lambda c: _table(c).set_properties(owner="me")),
-    Play("tag", lambda c: _table(c).tag("new")),
-    Play("delete-tag", lambda c: _table(c).delete_tag("another")),
+    Play(
+        "set-properties",
+        lambda c: _table(c).set_properties(owner="me"),
+        done=lambda c: _table(c).properties == {"owner": "me"},
+    ),
+    Play("tag", lambda c: _table(c).tag("new"), done=lambda c: "new" in _table(c).tags()),
+    Play(
+        "delete-tag",
+        lambda c: _table(c).delete_tag("another"),
+        done=lambda c: [*_table(c).tags()] == ["before"],
+    ),
     Play("restore", lambda c: _table(c).restore(_table(c).history()[0].id), frozenset(range(3))),
-    Play("compact", lambda c: _table(c).compact()),
-    Play("cluster", lambda c: _table(c).compact(cluster_by=["word"])),
-    Play("checkpoint", lambda c: _table(c).checkpoint()),
-    Play("collect", _collect),
-    Play("branch", lambda c: _table(c).branch("other").append(rows(NEW))),
-    Play("commit-to-branch", lambda c: c.commit("t", rows(frozenset({7})), branch="side")),
+    Play("compact", lambda c: _table(c).compact(), done=lambda c: len(_table(c).head().chunks) == 1),
+    Play(
+        "cluster",
+        lambda c: _table(c).compact(cluster_by=["word"]),
+        done=lambda c: len(_table(c).head().chunks) == 1,
+    ),
+    Play("checkpoint", lambda c: _table(c).checkpoint(), done=lambda c: len(_logged(c, ".b")) == 2),
+    Play("collect", _collect, done=lambda c: not _logged(c, ".v")),
+    Play(
+        "branch",
+        lambda c: _table(c).branch("other").append(rows(NEW)),
+        done=lambda c: _numbers_in(c, "t", "other") == OLD | NEW,
+    ),
+    Play(
+        "commit-to-branch",
+        lambda c: c.commit("t", rows(frozenset({7})), branch="side"),
+        done=lambda c: _numbers_in(c, "t", "side") == OLD | NEW | {7},
+    ),
     Play("merge", lambda c: _table(c).merge("side"), OLD | NEW, keyed=True),
-    Play("delete-branch", lambda c: _table(c).delete_branch("side")),
-    Play("expire", _expire),
+    Play(
+        "delete-branch",
+        lambda c: _table(c).delete_branch("side"),
+        done=lambda c: "side" not in _table(c).branches(),
+    ),
+    Play("expire", _expire, done=lambda c: len(_table(c).history()) < 2),
     Play("read", lambda c: c.read("t")),
     Play("head", lambda c: _table(c).head()),
-    Play("create-table", _create_other),
-    Play("commit-to-new-table", _implicit),
+    Play("create-table", _create_other, done=lambda c: c.tables() == ["other", "t"]),
+    Play("commit-to-new-table", _implicit, done=lambda c: _numbers_in(c, "other") == NEW),
     Play("drop-table", lambda c: c.drop_table("t"), gone=True),
     Play("tables", lambda c: c.tables()),
 )

@@ -80,6 +80,7 @@ def check(play: Play, store: FaultyStore, error: CrdtcatError | None, fault: Fau
     found = read_content(store.inner, play.options)
     if error is None:
         assert found == play.content
+        assert play.done is None or play.done(Catalog(store.inner, **play.options))
     else:
         assert found in (content(OLD), play.content), "half of an operation is visible"
     assert Catalog(store.inner, **play.options).table("t").head("before").row_count == len(OLD)

@@ -24,7 +24,6 @@ from crdtcat.errors import Corrupt
 from crdtcat.format.version import pack, unpack
 
 ALIGNMENT: Final = 64
-NULLS_MAX: Final = 2**32  # version numbers are 32 bits wide
 CODES: Final[Mapping[str, np.dtype[Any]]] = {
     code: np.dtype(code) for code in ("<u1", "<u4", "<u8", "<i8", "<f8")
 }
@@ -86,7 +85,7 @@ def decode_sections(data: memoryview, at: int, name: str) -> tuple[Any, dict[str
             arrays[title] = np.frombuffer(
                 data, dtype, _product(shape), start + offset if size else 0
             ).reshape(shape)
-        return directory["meta"], _unflatten(arrays, name)
+        return directory["meta"], _unflatten(arrays, name, len(data))
     except (KeyError, TypeError, ValueError) as error:
         raise Corrupt(name, f"malformed section directory: {error}") from error
 
@@ -128,15 +127,19 @@ def _flatten(columns: Mapping[str, Column]) -> dict[str, Array]:
     return arrays
 
 
-def _unflatten(arrays: dict[str, Array], name: str) -> dict[str, Column]:
+def _unflatten(arrays: dict[str, Array], name: str, size: int) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     nothing: dict[int, Column] = {}  # columns without a value are common, and can be the same
     for title, array in arrays.items():
         base, _, kind = title.rpartition(".")
         if kind == "none":
+            if array.shape != (1,) or array.dtype != np.dtype("<u8"):
+                raise Corrupt(name, f"section {title!r} says of how many rows it has nothing by one integer")
             count = int(array[0])
+            if count > size:  # whatever has rows has bytes for each of them in some other column
+                raise Corrupt(name, f"declares {count:,} nulls in {size:,} bytes")
             if count not in nothing:
-                nothing[count] = _nulls(count, name)
+                nothing[count] = nulls(count)
             columns[base] = nothing[count]
         elif kind == "offsets":
             columns[base] = _blobs(
@@ -145,12 +148,6 @@ def _unflatten(arrays: dict[str, Array], name: str) -> dict[str, Column]:
         elif kind not in {"data", "valid"}:
             columns[title] = array
     return columns
-
-
-def _nulls(count: int, name: str) -> pa.LargeBinaryArray:
-    if count > NULLS_MAX:
-        raise Corrupt(name, f"declares {count:,} nulls; no bundle holds so many versions")
-    return nulls(count)
 
 
 def _blobs(offsets: Array, data: Array, valid: Array | None, name: str) -> pa.LargeBinaryArray:

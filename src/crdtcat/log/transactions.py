@@ -57,7 +57,10 @@ def add_parts(
     mine = parts.get(folder)
     if not mine:
         return False
-    blob = pack([len(mine), sorted(body.get("D") or parts)])
+    touched = body.get("D") or list(parts)
+    if not isinstance(touched, list) or not all(isinstance(one, str) for one in touched):
+        raise Corrupt(name, "the folders that a transaction touches are texts")
+    blob = pack([len(mine), sorted(touched)])
     for at, data in enumerate(mine):
         try:
             held = as_bytes(data)
