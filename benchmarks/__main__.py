@@ -74,7 +74,7 @@ def main() -> None:
     print(f"# crdtcat benchmarks\n\n{machine()}")
     names = chosen.suites or SUITES
     if chosen.resume:
-        names = [name for name in names if not is_done(name, chosen.output, job.size)]
+        names = [name for name in names if not is_done(name, chosen.output, job)]
     print(f"\n{estimate(names, job.size, chosen.output)}", flush=True)
     failed = run(names, job, None if chosen.no_save else chosen.output)
     if failed:
@@ -110,7 +110,7 @@ def run(names: Sequence[str], job: Job, folder: Path | None) -> list[str]:
                 taken[name] = time.monotonic() - began
                 print(f"\n({taken[name]:.0f} s)", flush=True)
             if folder is not None:
-                save(name, suite.PURPOSE, results, folder, size=job.size, seconds=taken[name], busy=busy)
+                save(name, suite.PURPOSE, results, folder, job, seconds=taken[name], busy=busy)
     print(f"\n## Seconds\n\n{', '.join(f'{name} {seconds:.0f}' for name, seconds in taken.items())}")
     minutes, seconds = divmod(round(sum(taken.values())), 60)
     print(f"\nAll: {minutes} min {seconds} s, {job.size}", flush=True)

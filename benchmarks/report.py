@@ -13,12 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from benchmarks.peers import ROOT, versions
 from benchmarks.plots import Plot
+
+if TYPE_CHECKING:
+    from benchmarks.job import Job
 
 _BEGAN = time.monotonic()
 QUIET_CORES = 0.3
@@ -62,14 +65,15 @@ class Results:
 
 
 def save(
-    suite: str, purpose: str, results: Results, folder: Path, *, size: str, seconds: float, busy: float
+    suite: str, purpose: str, results: Results, folder: Path, job: Job, *, seconds: float, busy: float
 ) -> None:
     """`<suite>.md`, `<suite>.json` and one SVG per plot. `busy` is what `cores_busy` said before."""
     folder.mkdir(parents=True, exist_ok=True)
     conditions = {
         "machine": machine(),
         "load": load(busy),
-        "size": size,
+        "size": job.size,
+        "engines": list(job.engines),
         "seconds": round(seconds),
         "packages": versions(),
         "sources": sources(),
@@ -94,7 +98,7 @@ def save(
         purpose,
         "",
         f"Written by `python -m benchmarks {suite}`; [what it means](README.md#{suite}).",
-        f"One run ({size}, {seconds:.0f} s): {machine()}. {load(busy)}",
+        f"One run ({job.size}, {seconds:.0f} s): {machine()}. {load(busy)}",
         *([f"{packages}."] if packages else []),
     ]
     for plot in results.plots:
@@ -112,11 +116,11 @@ def seconds_before(suite: str, folder: Path, size: str) -> float | None:
     return float(said["seconds"]) if said.get("size") == size else None
 
 
-def is_done(suite: str, folder: Path, size: str) -> bool:
-    """Whether there is a page of this size, and nothing it depends on has changed since."""
+def is_done(suite: str, folder: Path, job: Job) -> bool:
+    """Whether there is a page of this size and these engines, and nothing it depends on has changed since."""
     said = _said(suite, folder)
-    known = (said.get("size"), said.get("packages"), said.get("sources"))
-    return known == (size, versions(), sources())
+    known = [said.get(key) for key in ("size", "engines", "packages", "sources")]
+    return known == [job.size, list(job.engines), versions(), sources()]
 
 
 def _said(suite: str, folder: Path) -> dict[str, Any]:

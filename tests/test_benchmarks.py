@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -305,14 +306,15 @@ def test_suites_take_over_workers_and_leave_nothing_open(tmp_path: Path) -> None
 
 def test_a_run_goes_on_where_it_was_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_suites(("trees",), TINY, tmp_path) == []
-    assert is_done("trees", tmp_path, "tiny")
-    assert not is_done("writes", tmp_path, "tiny")
-    assert not is_done("trees", tmp_path, "full")
+    assert is_done("trees", tmp_path, TINY)
+    assert not is_done("writes", tmp_path, TINY)
+    assert not is_done("trees", tmp_path, replace(TINY, size="full"))
+    assert not is_done("trees", tmp_path, replace(TINY, engines=("raw",)))
     assert seconds_before("trees", tmp_path, "tiny") is not None
     assert "2 suites" in estimate(("trees", "writes"), "tiny", tmp_path)
     assert "About 1 minutes, full: trees 0.5, writes 0.5." in estimate(("trees", "writes"), "full", tmp_path)
     monkeypatch.setattr("benchmarks.report.sources", lambda: "others")
-    assert not is_done("trees", tmp_path, "tiny")
+    assert not is_done("trees", tmp_path, TINY)
 
 
 def test_a_worker_that_cannot_start_is_named() -> None:
@@ -443,7 +445,7 @@ def test_results_are_kept_as_pages_data_and_plots(tmp_path: Path) -> None:
     results = Results()
     results.add("Title", ["a", "b"], [[1, 2.5], ["x", None], [1234567, 0.01]], "a note")
     results.plots.append(Plot("1", "Plot <1>", "x", "y", {"crdtcat": [(1, 1), (10, 1000)], "a & b, c": []}))
-    save("suite", "Purpose.", results, tmp_path, size="tiny", seconds=1, busy=0.0)
+    save("suite", "Purpose.", results, tmp_path, TINY, seconds=1, busy=0.0)
     page = (tmp_path / "suite.md").read_text()
     assert "| 1,234,567 | 0.0100 |" in page
     assert "![Plot <1>](suite-1.svg)" in page

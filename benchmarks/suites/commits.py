@@ -8,7 +8,7 @@ from dataclasses import replace
 from benchmarks.job import Job
 from benchmarks.places import FAR, LOCAL, NEAR
 from benchmarks.report import Results
-from benchmarks.suites.contention import Kinds, series
+from benchmarks.suites.contention import ENOUGH, Kinds, series
 
 PURPOSE = (
     "1 to 32 processes append 1,000 rows at a time to one table, against a raw writer, equally durable, that "
@@ -23,4 +23,4 @@ def run(job: Job) -> Results:
     short: Kinds = {LOCAL: (1, 4, 32), NEAR: (16,), FAR: (1, 32)}  # the rest is in `contention`
     full: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), (1, 4, 16, 32))
     kinds = job.pick(tiny, short, full)
-    return series(job, kinds, *job.pick((3, 20.0), (120, 2.0), (600, 10.0)))
+    return series(job, kinds, *job.pick((20.0, 3), (2.0, ENOUGH), (10.0, ENOUGH)))

@@ -27,6 +27,7 @@ PURPOSE = (
 ROWS = 1_000
 COMMITS_PER_SECOND = 1_000
 """Rows are made before, for so many commits of all processes together; whoever has none left has done."""
+ENOUGH = 10**9
 Kinds = dict[str, tuple[int, ...]]
 ERROR_LENGTH = 160
 HEADER = [
@@ -152,8 +153,8 @@ def _compare(point: Point, answers: list[Answer], found: dict[str, Any], rows: i
 def series(
     job: Job,
     kinds: Kinds,
-    commits: int,
     seconds: float,
+    commits: int = ENOUGH,
     *,
     unforced: bool = False,
 ) -> Results:
@@ -236,5 +237,5 @@ def run(job: Job) -> Results:
     tiny: Kinds = {LOCAL: (1, 2)}
     short: Kinds = dict.fromkeys((LOCAL, FAR), (16,))
     full: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), (1, 4, 16, 64))
-    kinds, commits, seconds = job.pick((tiny, 3, 20.0), (short, 120, 2.0), (full, 600, 10.0))
-    return series(job, kinds, commits, seconds, unforced=True)
+    kinds, seconds, commits = job.pick((tiny, 20.0, 3), (short, 2.0, ENOUGH), (full, 10.0, ENOUGH))
+    return series(job, kinds, seconds, commits, unforced=True)
