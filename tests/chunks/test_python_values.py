@@ -151,6 +151,8 @@ def columns(draw: Any) -> tuple[pa.DataType, list[Any]]:
 @settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
 @given(columns())
 @example((pa.int64(), [1.5]))
+@example((pa.decimal64(1, 1), [np.float32(5.9577695e-13)]))
+@example((pa.decimal32(1, 1), [Decimal("1E-13"), Decimal("0.50000"), 0, Decimal("1E-13")]))
 @example((pa.int64(), [np.timedelta64(5, "s")]))
 @example((pa.timestamp("us"), [pd.Timestamp(1)]))
 @example((pa.timestamp("us", "UTC"), [NOON]))

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+_ROUNDED_BITS = 64  # decimals of so many bits or fewer are rounded by pyarrow without a word
 _NANOSECONDS = {
     "W": 604_800 * 10**9, "D": 86_400 * 10**9, "h": 3600 * 10**9, "m": 60 * 10**9,
     "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1,
@@ -94,7 +95,7 @@ def _taken_as_they_are(t: pa.DataType, values: list[Any]) -> tuple[type, ...]:
     tests: tuple[tuple[bool, tuple[type, ...]], ...] = (
         (pt.is_integer(t), (int,)),
         (t == pa.float64(), (float,)),
-        (pt.is_decimal(t), (Decimal, int)),
+        (pt.is_decimal(t) and t.bit_width > _ROUNDED_BITS, (Decimal, int)),
         (pt.is_boolean(t), (bool, np.bool_)),
         (_is_text(t), (str,)),
         (_is_bytes(t), (bytes,)),
@@ -126,7 +127,7 @@ def _rule(t: pa.DataType) -> Callable[[Any], Any]:  # noqa: PLR0911 (one for eac
     if pt.is_floating(t):
         return lambda value: _float(value, t.bit_width)
     if pt.is_decimal(t):
-        return _decimal
+        return _decimal if t.bit_width > _ROUNDED_BITS else lambda value: _in_scale(_decimal(value), t.scale)
     if pt.is_date(t):
         day = _NANOSECONDS["D"]
         return lambda value: (
@@ -185,6 +186,17 @@ def _decimal(value: Any) -> Decimal | int:
     if isinstance(_number(value), Decimal):
         return Decimal(value)
     return int(value) if isinstance(value, Integral) else Decimal(repr(float(value)))
+
+
+def _in_scale(value: Decimal | int, scale: int) -> Decimal | int:
+    """The value, if it has no more digits behind its point. Of small ones pyarrow makes 0, in decimals of 32
+    and 64 bits, where bringing them to the scale overflows."""
+    _, digits, exponent = Decimal(value).as_tuple()
+    if isinstance(exponent, int) and any(digits):
+        zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
+        if exponent + zeros < -scale:
+            raise ValueError(f"more than {scale} digits behind the point")
+    return value
 
 
 def _narrowed(values: list[Any], t: pa.DataType) -> pa.Array:
