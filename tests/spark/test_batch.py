@@ -178,7 +178,9 @@ def test_a_frame_whose_files_were_collected_says_what_to_do(spark: Any, tmp_path
     table.overwrite([{"id": 99}])
     collected()
     for late in (compacted, last):
-        with pytest.raises(Expired, match=r"snapshot \w+ .*table 't' was loaded: load it again$"):
+        with pytest.raises(
+            Expired, match=r"^\[E204\] [^\[]+ snapshot \w+ .*table 't' was loaded: load it again$"
+        ):
             ids(late)
     with pytest.raises(Exception, match="FILE_NOT_EXIST") as raised:  # in the words of Spark's own reader
         native.agg({"id": "sum"}).collect()
