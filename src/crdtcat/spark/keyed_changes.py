@@ -116,8 +116,8 @@ class KeyedFeed:
         return shown
 
     def _authors(self, found: pa.Table, part: Part) -> Array:
-        """Per row, the last of the new versions that wrote or deleted its key; of a key that no chunk which is
-        still stored says so of, the last version whose chunk is not."""
+        """Per row, the last of the new versions that wrote or deleted its key; of a key that is in no chunk
+        which is still stored, the last version whose chunk is not."""
         key = list(self.after.head().settings.key)
         plan = self.after.plan(None, None, None)[0]
         execution = self.after.execution(plan)
