@@ -87,7 +87,7 @@ def do_beside(work: Callable[[], None]) -> bool:
 
 
 def in_task_of_spark() -> bool:
-    """Whether this is a task of Spark's, which does no upkeep: many commit at once, and a job waits for all."""
+    """Whether this is a task of Spark's, which does no upkeep: many commit at once, a job waits for all."""
     task = getattr(sys.modules.get("pyspark"), "TaskContext", None)  # in a task it was imported long ago
     return task is not None and task.get() is not None
 

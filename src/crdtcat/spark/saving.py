@@ -68,7 +68,7 @@ def save(
 
     Raises:
         UserError, AlreadyExists: before any task starts.
-        SchemaMismatch: also from the task that meets a null in a key column, once all are done.
+        SchemaMismatch: also from a task that meets a null where none may be, once all are done.
         CommitError, StoreError: nothing is visible (`job`), or what some tasks committed is (`task`).
         pyspark.errors.PySparkException: a task failed for good; the same holds.
     """
