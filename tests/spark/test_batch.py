@@ -178,8 +178,9 @@ def test_a_frame_whose_files_were_collected_says_what_to_do(spark: Any, tmp_path
     table.overwrite([{"id": 99}])
     collected()
     for late in (compacted, last):
-        with pytest.raises(Expired, match=r"snapshot \w+ .*table 't' was loaded: load it again$"):
+        with pytest.raises(Expired, match=r"snapshot \w+ .*table 't' was loaded: load it again$") as told:
             ids(late)
+        assert str(told.value).count("E204") == 1
     with pytest.raises(Exception, match="FILE_NOT_EXIST") as raised:  # in the words of Spark's own reader
         native.agg({"id": "sum"}).collect()
     assert "recreating the Dataset/DataFrame" in str(raised.value)

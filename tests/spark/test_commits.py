@@ -136,8 +136,8 @@ def test_tasks_do_no_upkeep(spark: Any, tmp_path: Path) -> None:
 
 def test_catalogs_commit_from_plain_spark_code(spark: Any, tmp_path: Path) -> None:
     """mapInArrow, foreachPartition and RDDs: one writer for each worker process, however many tasks it
-    takes."""
-    lake = Catalog(tmp_path, upkeep=False)
+    takes; and no upkeep, though the handle says so."""
+    lake = Catalog(tmp_path, upkeep="synchronous", bundle_every=2)
     lake.create_table("t", pa.schema([("id", pa.int64()), ("by", pa.string())]))
 
     def in_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -165,6 +165,10 @@ def test_catalogs_commit_from_plain_spark_code(spark: Any, tmp_path: Path) -> No
         seqs = sorted(row.seq for row in found if row.pid == pid)
         assert seqs == list(range(seqs[0], seqs[0] + len(seqs)))
     assert len(lake.table("t").head().clock) < 16
+    assert not any(item.name.endswith(".b") for item in lake.store.list("tables/t/main/"))
+    for _ in range(20):  # the driver's commits are as any other's
+        lake.commit("t", [{"id": -1}])
+    assert any(item.name.endswith(".b") for item in lake.store.list("tables/t/main/"))
 
 
 def test_handles_and_plans_pickle_without_showing_secrets(tmp_path: Path) -> None:

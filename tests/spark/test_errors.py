@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.errors import InvalidArgument, NotFound, UnsupportedType
+from crdtcat.errors import InvalidArgument, NotFound, SchemaMismatch, UnsupportedType
 from crdtcat.spark import (
+    CrdtcatSource,
     checkpoint,
     collect,
     compact,
@@ -158,6 +159,8 @@ def test_options() -> None:
         ("batch", {"start": "latest"}, "'start' is for reading changes"),
         ("stream", {"changes": "true", "deletes": "ignore"}, "without changes"),
         ("read", {"option.catalog": "x"}, "CREATE TEMPORARY VIEW"),
+        ("write", {"mergeSchema": "true"}, "no option 'mergeschema'; there are .*evolve"),
+        ("write", {"overwriteSchema": "true"}, "no option 'overwriteschema'"),
         ("read", {"location": "x"}, "CREATE TEMPORARY VIEW"),
     ],
 )
@@ -204,7 +207,26 @@ def test_what_is_no_session_and_no_frame(spark: Any, tmp_path: Path) -> None:
         load(spark, lake, "t", columns="id")
     with pytest.raises(InvalidArgument, match="pass the Spark session first"):
         register(5)
+    for commit in ("job", "task"):
+        with no_job(spark), pytest.raises(InvalidArgument, match="this DataFrame is a stream"):
+            save(spark.readStream.format("rate").load(), lake, "new", commit=commit)
     assert lake.tables() == ["t"]
+
+
+@pytest.mark.parametrize("commit", ["job", "task"])
+def test_what_a_task_refuses_is_said_as_it_is(spark: Any, tmp_path: Path, commit: str) -> None:
+    lake = Catalog(tmp_path / "lake")
+    frame = spark.range(0, 40_000, 1, 2).selectExpr("nullif(id, 3) as id")
+    with pytest.raises(SchemaMismatch, match="'id' may not be null, and 1 rows are"):
+        save(frame, lake, "t", key=["id"], commit=commit)
+    assert ("t" in lake) == (commit == "task")
+
+
+@pytest.mark.parametrize("name", ["_change_type", "_CHANGE_TYPE", "_Version"])
+def test_columns_that_changes_have_too(tmp_path: Path, name: str) -> None:
+    Catalog(tmp_path).commit("t", {"id": [1], name: [2]})
+    with pytest.raises(InvalidArgument, match=f"the table has a column '{name}', as the change feed does"):
+        CrdtcatSource({"catalog": str(tmp_path), "table": "t", "changes": "true"}).schema()
 
 
 def test_without_pyspark_the_extra_is_named() -> None:

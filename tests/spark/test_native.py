@@ -48,6 +48,17 @@ def test_names_that_are_taken(spark: Any, tmp_path: Path) -> None:
     assert values(frame) == values(table.read(plain))
 
 
+def test_columns_that_are_not_used_are_not_read(spark: Any, tmp_path: Path) -> None:
+    lake = lake_of(tmp_path)
+    lake.commit("t", {"k": [1, 2, 3], "v": ["a", "b", "c"], "w": [1.0, 2.0, 3.0]})
+    frame = load(spark, lake, "t")
+    for used, read in (
+        (frame.groupBy().sum("k"), "k:bigint"),
+        (frame.where("w > 1").select("k"), "k:bigint,w:double"),
+    ):
+        assert f"ReadSchema: struct<{read}>" in used._jdf.queryExecution().toString()
+
+
 def test_names_that_differ_by_case(spark: Any, tmp_path: Path) -> None:
     lake = lake_of(tmp_path)
     lake.commit("t", {"a": [1, 2, 3]})

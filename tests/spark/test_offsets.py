@@ -3,6 +3,8 @@ every limit counts."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog, Table
-from crdtcat.errors import Expired, InvalidArgument, NotFound
+from crdtcat.errors import Corrupt, Expired, InvalidArgument, NotFound
 from crdtcat.spark import CrdtcatSource
 from tests.spark.streaming import Query
 
@@ -70,6 +72,58 @@ def test_a_new_stream_begins_with_what_was_folded(tmp_path: Path, limit: str) ->
     assert kinds(stream.run()) == []
     assert sorted(id for batch in stream.batches for _, id in kinds(batch)) == [5, 6, 9, 10]
     assert len(stream.batches) == 3
+
+
+@pytest.mark.parametrize("inline_bytes", [0, 64 * 1024])
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_a_new_stream_of_a_table_that_was_compacted_and_expired(
+    tmp_path: Path, inline_bytes: int, key: tuple[str, ...]
+) -> None:
+    table = table_of(tmp_path, inline_bytes, key)
+    add = table.upsert if key else table.append
+    made = [add(rows(id)) for id in range(3)]
+    table.compact()
+    made.append(add(rows(9)))
+    table.expire(keep_last=1)
+    found = {row["id"]: row["_version"] for row in query(tmp_path).run()}
+    own = [str(version.id) for version in made]
+    who = [own[2]] * 3 if key else own[:3]  # rows by key are nobody's once their chunks were let go
+    assert found == dict(zip((0, 1, 2, 9), [*who, own[3]], strict=True))
+
+
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_changes_whose_files_were_collected_say_what_to_do(tmp_path: Path, key: tuple[str, ...]) -> None:
+    table = table_of(tmp_path, 0, key)
+    lake = Catalog(tmp_path, upkeep=False, grace_seconds=0, max_commit_delay_seconds=0)
+    add = table.upsert if key else table.append
+    versions = [add(rows(id)) for id in range(3)]
+
+    def planned(**options: str) -> Callable[[], object]:
+        """A batch of changes, and its tasks."""
+        source = CrdtcatSource({"catalog": str(tmp_path), "table": "t", "changes": "true", **options})
+        reader = source.reader(source.schema())
+        return lambda: [batch for part in reader.partitions() for batch in reader.read(part)]
+
+    stream = query(tmp_path)
+    stream.start()
+    assert stream.offset is not None
+    end = stream.stream.latestOffset(stream.offset, stream.stream.getDefaultReadLimit())
+    parts = stream.stream.partitions(stream.offset, end)
+    late = [planned(), lambda: [batch for part in parts for batch in stream.stream.read(part)]]
+    since = planned(start=str(versions[1].id))
+    table.compact()
+    add(rows(9))
+    table.expire(keep_last=1)
+    for _ in range(2):  # condemned, then deleted
+        lake.collect(grace=0)
+    for read in (*late, since):
+        with pytest.raises(Expired, match=r"table 't' was loaded: load it again, or start the query again"):
+            read()
+    assert len(stream.run()) == 4  # what it says helps
+    now = planned()
+    shutil.rmtree(tmp_path / "data")  # no collection did that
+    with pytest.raises(Corrupt, match="missing"):
+        now()
 
 
 def test_an_offset_above_the_horizon_goes_on(tmp_path: Path) -> None:

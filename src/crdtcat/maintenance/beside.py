@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -83,6 +84,12 @@ def do_beside(work: Callable[[], None]) -> bool:
             except RuntimeError:  # the interpreter is shutting down
                 return False
     return worker.take(work)
+
+
+def in_task_of_spark() -> bool:
+    """Whether this is a task of Spark's, which does no upkeep: many commit at once, a job waits for all."""
+    task = getattr(sys.modules.get("pyspark"), "TaskContext", None)  # in a task it was imported long ago
+    return task is not None and task.get() is not None
 
 
 def settled(seconds: float | None = None) -> bool:

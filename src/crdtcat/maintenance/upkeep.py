@@ -10,7 +10,8 @@ Blocks whose writer died, or does no upkeep, are picked up by a later one once t
 arrive late into a block that was bundled already are found by `checkpoint` and by collection.
 
 It is done beside the commits, by a thread of the process: no commit waits for it, and it takes few
-connections. Where time must not depend on threads (simulations), the commit itself does it.
+connections. Where time must not depend on threads (simulations), the commit itself does it. Tasks of Spark do
+none.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from crdtcat.drive import Unclear, elapsed_clock, run_aging, store_now_ms
 from crdtcat.errors import NotFound
 from crdtcat.log import Summary
 from crdtcat.log.files import ids_of
-from crdtcat.maintenance.beside import do_beside
+from crdtcat.maintenance.beside import do_beside, in_task_of_spark
 from crdtcat.maintenance.bundling import (
     INLINE_BYTES_AT_ONCE,
     CheckpointResult,
@@ -51,7 +52,7 @@ logger = logging.getLogger("crdtcat")
 def upkeep(session: Session, id: VersionId) -> None:
     """Bundle its block, and now and then collect, if this version is chosen. Never fails the commit."""
     how = session.options.upkeep
-    if how is False or not _chosen(id.digest, session.options.bundle_every):
+    if how is False or not _chosen(id.digest, session.options.bundle_every) or in_task_of_spark():
         return
     if how == "synchronous":
         _keep_up(session, id)

@@ -17,10 +17,12 @@ CHANGE_FIELDS: Final = (
 
 
 def change_schema(schema: st.StructType) -> st.StructType:
-    """The columns of a change feed. Raises `InvalidArgument` if the table has one of those names.
+    """The columns of a change feed. Raises `InvalidArgument` if the table has one of those names, which Spark
+    takes for the same in any case.
 
     The table's own may hold nulls, whatever the table says: rows from before a column was there have none."""
-    taken = [field.name for field in CHANGE_FIELDS if field.name in schema.fieldNames()]
+    ours = {field.name.casefold() for field in CHANGE_FIELDS}
+    taken = [name for name in schema.fieldNames() if name.casefold() in ours]
     if taken:
         raise InvalidArgument(f"the table has a column {taken[0]!r}, as the change feed does: rename it")
     own = [st.StructField(field.name, field.dataType, nullable=True) for field in schema.fields]

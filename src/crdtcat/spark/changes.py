@@ -21,7 +21,7 @@ from pyspark.sql import types as st
 from crdtcat import Catalog
 from crdtcat.chunks.types import is_lossless
 from crdtcat.clock import VersionId
-from crdtcat.errors import InvalidArgument, SchemaMismatch
+from crdtcat.errors import Corrupt, InvalidArgument, SchemaMismatch
 from crdtcat.head import Head
 from crdtcat.head.columns import Column
 from crdtcat.scan.filters import RowFilter
@@ -118,10 +118,16 @@ class Changes:
         ]
 
     def batches(self, share: tuple[int, tuple[int, ...]]) -> Iterator[pa.RecordBatch]:
-        """The changed rows of one share. Raises `Corrupt`."""
+        """The changed rows of one share.
+
+        Raises `Corrupt`, naming what is damaged; `Expired`, if files were collected since it was planned."""
         task_begins()
         at, numbers = share
-        return gathered(self._tables(self.sides[at], numbers), arrow_schema(self.shape.spark))
+        side = self.sides[at]
+        try:
+            yield from gathered(self._tables(side, numbers), arrow_schema(self.shape.spark))
+        except Corrupt as error:
+            raise side.pinned.outlived(error, of_feed=True) from error
 
     def _tables(self, side: Side, numbers: Sequence[int]) -> Iterator[pa.Table]:
         head = side.pinned.head()

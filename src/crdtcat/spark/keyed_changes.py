@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat import Catalog
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import Corrupt, InvalidArgument
 from crdtcat.format.kinds import GONE, ROWS
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
@@ -34,6 +34,7 @@ from crdtcat.spark.change_columns import CHANGE_FIELDS, change_schema
 from crdtcat.spark.pinned import Pinned, pinned_head
 from crdtcat.spark.reading import deal, gathered
 from crdtcat.spark.types import arrow_schema, spark_schema
+from crdtcat.spark.worker import task_begins
 
 _AUTHOR = "~author"
 _PLACE = "~place"
@@ -80,9 +81,16 @@ class KeyedFeed:
         return deal([part.nbytes for part in self.parts], partition_bytes) if self.parts else []
 
     def batches(self, share: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The changed rows of some parts. Raises `Corrupt`."""
+        """The changed rows of some parts.
+
+        Raises `Corrupt`, naming what is damaged; `Expired`, if files were collected since it was planned."""
+        task_begins()
         labelled = change_schema(spark_schema(self.shown))
-        return gathered(self._tables(share, self.shown.names), arrow_schema(labelled))
+        try:
+            yield from gathered(self._tables(share, self.shown.names), arrow_schema(labelled))
+        except Corrupt as error:
+            told = (side.outlived(error, of_feed=True) for side in (self.before, self.after))
+            raise next((one for one in told if one is not error), error) from error
 
     def _tables(self, share: Sequence[int], names: Sequence[str]) -> Iterator[pa.Table]:
         old, new = self.before.head(), self.after.head()
@@ -108,14 +116,19 @@ class KeyedFeed:
         return shown
 
     def _authors(self, found: pa.Table, part: Part) -> Array:
-        """Per row, the last of the new versions that wrote or deleted its key."""
+        """Per row, the last of the new versions that wrote or deleted its key; of a key that is in no chunk
+        which is still stored, the last version whose chunk is not."""
         key = list(self.after.head().settings.key)
-        execution = self.after.execution(self.after.plan(None, None, None)[0])
-        said = []
+        plan = self.after.plan(None, None, None)[0]
+        execution = self.after.execution(plan)
+        said, gone = [], []
         for version, chunk in part.fresh:
+            if not _is_stored(plan, chunk):  # folded, and compacted: its rows are in another's chunks
+                gone.append(version)
+                continue
             keys = execution.stored(chunk, tuple(key))
             said.append(keys.append_column(_AUTHOR, pa.repeat(version, keys.num_rows)))
-        authors = np.full(found.num_rows, self.last, np.int64)
+        authors = np.full(found.num_rows, max(gone, default=self.last), np.int64)
         if not said:
             return authors
         latest = pa.concat_tables(said).group_by(key).aggregate([(_AUTHOR, "max")])
@@ -184,6 +197,14 @@ def _outdone(before: Head, after: Head, fresh: Array) -> Iterator[tuple[int, int
         by = int(np.flatnonzero(fresh)[-1])
         for chunk in range(int(after.log.chunk_start[version]), int(after.log.chunk_start[version + 1])):
             yield by, chunk
+
+
+def _is_stored(plan: Plan, chunk: int) -> bool:
+    """Whether a chunk is in a segment or in its version's file. Folding lets go of those nobody needs."""
+    log = plan.head.log
+    version = int(log.chunk_version[chunk])
+    inlined = (log.id_at(version).to_bytes(), chunk - int(log.chunk_start[version]))
+    return bool(plan.places(chunk)) or inlined in log.inline
 
 
 def _numbers(before: Head, after: Head) -> Array:

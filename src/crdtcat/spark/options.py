@@ -17,8 +17,8 @@ from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument
 from crdtcat.incarnations import MAIN
 
-SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname", "mergeschema", "overwriteschema"})
-"""Options of Spark's own writers that reach every sink."""
+SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
+"""Options that Spark's own streams pass on to every sink."""
 TASK_SEGMENT_BYTES: Final = 128 * 2**20  # Arrow content a task holds before it stores a segment
 
 Use = Literal["batch", "stream", "read", "write"]

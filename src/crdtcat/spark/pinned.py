@@ -81,22 +81,26 @@ class Pinned(SentAhead):
         depth = self.catalog.options.verify if verify is None else verify
         return Execution(plan, self.catalog.store, _FOOTERS, verify=depth)
 
-    def outlived(self, error: Corrupt) -> CrdtcatError:
+    def outlived(self, error: Corrupt, *, of_feed: bool = False) -> CrdtcatError:
         """What to raise for a file that cannot be read: `error`, or `Expired` if nothing needs it any more.
 
-        A refresh of the log."""
+        With `of_feed` it was wanted for changes, which a query that starts again plans anew. A refresh of the
+        log."""
         if error.name not in _files(self.head()):
             return error
         snapshot = self.head().snapshot
-        since = f"{error.name} was collected after table {self.table!r} was loaded: load it again"
+        remedy = "load it again, or start the query again" if of_feed else "load it again"
+        since = f"{error.name} was collected after table {self.table!r} was loaded: {remedy}"
         try:
             now = head_at(self.session(), snapshot)
         except Expired as expired:
-            return Expired(f"{expired}; {since}")
+            return Expired(f"{expired.args[0]}; {since}")
         except CrdtcatError:
             return error
         if error.name in _files(now):
             return error
+        if of_feed:
+            return Expired(f"{since}; its rows were compacted since")
         return Expired(f"{since}; at={str(snapshot)!r} has the same rows, which were compacted since")
 
 

@@ -17,12 +17,12 @@ from pyspark import TaskContext
 
 from crdtcat import Catalog, Version
 from crdtcat.chunks.frames import type_name
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import InvalidArgument, UserError
 from crdtcat.incarnations import MAIN
 from crdtcat.spark import keys
 from crdtcat.spark.options import TASK_SEGMENT_BYTES
 from crdtcat.spark.sink import QUERY_PROPERTY
-from crdtcat.spark.writing import Report, plan_write
+from crdtcat.spark.writing import Report, WritePlan, plan_write
 from crdtcat.table import Table
 
 RUN_PROPERTY: Final = "spark.jobGroup.id"  # of a streaming query: its run, which a restart is another one of
@@ -68,14 +68,11 @@ def save(
 
     Raises:
         UserError, AlreadyExists: before any task starts.
+        SchemaMismatch: also from a task that meets a null where none may be, once all are done.
         CommitError, StoreError: nothing is visible (`job`), or what some tasks committed is (`task`).
         pyspark.errors.PySparkException: a task failed for good; the same holds.
     """
-    if not hasattr(df, "mapInArrow"):
-        raise InvalidArgument(
-            f"save() takes a DataFrame of Spark's, not {type_name(df)}: spark.createDataFrame() makes one; "
-            "Catalog.commit() takes other rows"
-        )
+    _require_batch(df)
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r}: pass one of {', '.join(MODES)}")
     if commit not in ("job", "task"):
@@ -96,23 +93,48 @@ def save(
         name=keys.saved(query) if isinstance(query, str) else query,
         metadata=metadata,
     )
+    versions = plan.finish(_run(df, plan), tidy=bool(handle.options.upkeep))
+    if query is None and not plan.by_task:
+        return versions
+    return _as_they_stand(handle.table(table, branch), versions)
 
+
+def _require_batch(df: Any) -> None:
+    """Raises `InvalidArgument` for what is no DataFrame, and for a stream."""
+    if not hasattr(df, "mapInArrow"):
+        raise InvalidArgument(
+            f"save() takes a DataFrame of Spark's, not {type_name(df)}: spark.createDataFrame() makes one; "
+            "Catalog.commit() takes other rows"
+        )
+    if df.isStreaming:
+        raise InvalidArgument(
+            "save() takes a batch, and this DataFrame is a stream: df.writeStream.format('crdtcat'), or "
+            "writeStream.foreachBatch(crdtcat.spark.foreach_batch(...))"
+        )
+
+
+def _run(df: Any, plan: WritePlan) -> list[Report]:
+    """What tasks report of a write. Raises the first `UserError` that one met, once all are done."""
     names = df.columns
 
     def staged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         named = (batch.rename_columns(names) for batch in batches)
-        report = plan.run(named, TaskContext.get().partitionId())
+        report: Report | UserError
+        try:
+            report = plan.run(named, TaskContext.get().partitionId())
+        except UserError as error:  # as it is, to be raised on the driver; another try would not help
+            report = error
         yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
 
     plain = df.toDF(*[f"c{at}" for at in range(len(names))])  # Spark would parse a name with a dot
     if plan.staging.key:
         plain = plain.repartition(*[f"c{names.index(name)}" for name in plan.staging.key])
     rows = plain.mapInArrow(staged, "report binary").collect()
-    reports: list[Report] = [pickle.loads(row.report) for row in rows]  # noqa: S301 (made above)
-    versions = plan.finish(reports, tidy=bool(handle.options.upkeep))
-    if query is None and not plan.by_task:
-        return versions
-    return _as_they_stand(handle.table(table, branch), versions)
+    reports = [pickle.loads(row.report) for row in rows]  # noqa: S301 (made above)
+    for report in reports:
+        if isinstance(report, UserError):
+            raise report
+    return reports
 
 
 def _as_they_stand(table: Table, versions: Sequence[Version]) -> tuple[Version, ...]:

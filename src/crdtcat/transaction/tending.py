@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from crdtcat.clock import VersionId
-from crdtcat.maintenance.beside import do_beside
+from crdtcat.maintenance.beside import do_beside, in_task_of_spark
 
 if TYPE_CHECKING:
     from crdtcat.catalog import Catalog
@@ -21,7 +21,7 @@ logger = logging.getLogger("crdtcat")
 
 def tend(catalog: Catalog, id: VersionId) -> None:
     """Collect transactions, if the commit of this version is one that does."""
-    if not catalog.options.upkeep or int.from_bytes(id.digest[:8], "big") % TEND_EVERY:
+    if not catalog.options.upkeep or int.from_bytes(id.digest[:8], "big") % TEND_EVERY or in_task_of_spark():
         return
     if catalog.options.upkeep == "synchronous":
         _collect(catalog)
