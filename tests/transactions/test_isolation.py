@@ -20,7 +20,6 @@ from tests.bounds import bounded
 from tests.transactions.dependencies import Cell, Done, Value, check, cycle, edges
 from tests.transactions.histories import CELLS, check_histories, orders, played, start, transact
 
-
 SEEDS = range(bounded(10_000, 400))
 
 

@@ -1,8 +1,8 @@
 """Resolvers: what is to be done about a conflict, and the change as it then is.
 
 A policy is an answer for every kind: `"fail"`, `"ours"`, `"theirs"`, `"both"`, a function that decides when
-one comes, or a map from kinds to these. A kind that is not named has its default. An answer that a kind does not
-allow is refused when the policy is made, not when the conflict comes. Patching never changes the caller's
+one comes, or a map from kinds to these. A kind that is not named has its default. An answer that a kind does
+not allow is refused when the policy is made, not when the conflict comes. Patching never changes the caller's
 change: it makes another. Pure; no data is read: what needs values is in `crdtcat.resolving`.
 """
 
@@ -53,9 +53,7 @@ class Policy:
             answer = _answer(given)
             return cls({kind: answer for kind in Kind if answer in kind.rule.allowed})
         if not isinstance(given, Mapping):
-            raise InvalidArgument(
-                f"on_conflict={given!r}: pass {_WORDS}, a function, or a map of kinds"
-            )
+            raise InvalidArgument(f"on_conflict={given!r}: pass {_WORDS}, a function, or a map of kinds")
         return cls(
             {
                 _kind(kind): answer if callable(answer) else answer_of(_kind(kind), answer)
