@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import time
 from contextlib import suppress
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,10 @@ from crdtcat import Catalog
 from crdtcat.errors import CommitContended
 from crdtcat.testing.invariants import check_claims
 from crdtcat.testing.s3_server import S3Server
-from tests.cas.scenes import meanwhile
+from tests.cas.scenes import in_processes, meet
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
 TURNS = 5
-BARRIER_SECONDS = 120
-
-
-together: Barrier
-"""Of the processes that race. Given to each when it starts."""
-
-
-def begin(barrier: Barrier) -> None:
-    global together  # noqa: PLW0603 - a barrier can only be inherited
-    together = barrier
 
 
 def work(url: str, options: dict[str, Any], n: int) -> tuple[int, int]:
@@ -41,7 +30,7 @@ def work(url: str, options: dict[str, Any], n: int) -> tuple[int, int]:
     table = catalog.table("t")
     table.head()
     before, rebases = catalog.store.requests.snapshot(), 0
-    meanwhile(table, lambda: together.wait(BARRIER_SECONDS))
+    meet(table)
     for turn in range(TURNS):
         rebases += table.update(f"n = {n}", {"x": turn + 1}).rebases
     cost = catalog.store.requests.since(before)
@@ -51,9 +40,7 @@ def work(url: str, options: dict[str, Any], n: int) -> tuple[int, int]:
 def raced(url: str, options: dict[str, Any], writers: int) -> list[tuple[int, int]]:
     catalog = Catalog(url, options)
     catalog.create_table("t", SCHEMA, mode="cas").append([{"n": n, "x": 0} for n in range(writers)])
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(writers, begin, (context.Barrier(writers),)) as pool:
-        found = pool.starmap(work, [(url, options, n) for n in range(writers)], chunksize=1)
+    found = in_processes(work, [(url, options, n) for n in range(writers)])
     assert sum(rebases for rebases, _ in found) >= writers - 1, "all but one met others"
     table = Catalog(url, options).table("t")
     assert table.read()["x"].to_pylist() == [TURNS] * writers
