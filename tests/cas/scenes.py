@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from multiprocessing.synchronize import Barrier
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -14,6 +17,7 @@ from crdtcat.table import Table
 
 SCHEMA = pa.schema([("day", pa.string()), ("n", pa.int64()), ("x", pa.int32())])
 DAYS = ("mo", "tu", "we")
+_T = TypeVar("_T")
 
 
 def rows(day: str, *numbers: int) -> list[dict[str, Any]]:
@@ -46,6 +50,27 @@ def meanwhile(table: Table, *actions: Callable[[], Any]) -> None:
         return commit(*args, **kwargs)
 
     session.commit = after  # type: ignore[method-assign]
+
+
+_together: list[Barrier] = []
+BARRIER_SECONDS = 120
+
+
+def _begin(barrier: Barrier) -> None:
+    _together.append(barrier)
+
+
+def in_processes(work: Callable[..., _T], calls: Sequence[tuple[Any, ...]]) -> list[_T]:
+    """What `work` gives for each call, each in a process of its own, all at the same time."""
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(len(calls))  # can only be inherited
+    with context.Pool(len(calls), _begin, (barrier,)) as pool:
+        return pool.starmap(work, calls, chunksize=1)
+
+
+def meet(table: Table) -> None:
+    """Let all processes of `in_processes` have read for their next verb before any of them commits it."""
+    meanwhile(table, *(partial(barrier.wait, BARRIER_SECONDS) for barrier in _together))
 
 
 def values(table: Table) -> list[tuple[int, int]]:

@@ -346,6 +346,11 @@ def test_a_store_that_cannot_create_exclusively_is_refused(monkeypatch: pytest.M
     with pytest.raises(CapabilityMissing, match="merge mode"):
         Catalog(url).table("t")
     assert "other" not in Catalog(url)
+    plain = catalog.create_table("plain", SCHEMA)
+    with pytest.raises(CapabilityMissing, match="exclusively"):
+        plain.switch_mode("cas")
+    plain.append(rows("mo", 1))
+    assert [version.operation for version in Catalog(url).table("plain").history()] == ["append"]
 
 
 def test_modes_are_named_and_part_of_the_settings() -> None:

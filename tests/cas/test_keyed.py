@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from crdtcat import Catalog
 from crdtcat.conflicts import Answer, Kind
 from crdtcat.errors import CommitConflict
+from crdtcat.maintenance.compact import CompactResult
 from crdtcat.table import Table
 from tests.bounds import bounded
 from tests.cas.scenes import lake, meanwhile
@@ -231,9 +232,12 @@ def test_threads_on_keys_of_their_own_all_commit() -> None:
 
 def test_compaction_meets_nothing() -> None:
     mine, theirs = two()
-    meanwhile(mine, theirs.compact)
+    mine.upsert(some(2, x=3))
+    done: list[CompactResult] = []
+    meanwhile(mine, lambda: done.append(theirs.compact()))
     assert mine.upsert(some(1, x=5)).rebases == 0
-    assert cells(theirs)[1] == (5, 0)
+    assert [result.versions for result in done] == [1]
+    assert (cells(theirs)[1], cells(theirs)[2]) == ((5, 0), (3, 0))
 
 
 NUMBERS = st.sets(st.integers(0, 9), min_size=1, max_size=4)

@@ -266,6 +266,31 @@ def test_answers_about_a_dropped_column(answer: str, names: list[str]) -> None:
     assert here.read().num_rows == 10
 
 
+@pytest.mark.parametrize(
+    ("mine", "names", "result"),
+    [
+        ("append mo", ["day", "n", "x"], {**dict.fromkeys(range(9)), 10: 0}),
+        ("update 0", ["day", "x", "n"], {**dict.fromkeys(range(9)), 0: 7}),
+        ("overwrite mo", ["day", "n", "x"], {**dict.fromkeys(range(3, 9)), 20: 0}),
+        ("overwrite", ["day", "n", "x"], {40: 0}),
+    ],
+)
+def test_a_column_that_theirs_dropped_comes_back_with_what_mine_wrote(
+    mine: str, names: list[str], result: dict[int, int | None]
+) -> None:
+    """Nothing of what the drop had seen comes back. It has no definition any more, so it stands where mine
+    had it among the columns that it wrote: an update of x alone has it first."""
+    here, there = two(on_conflict="ours")
+    meanwhile(here, lambda: there.drop_column("x"))
+    assert VERBS[mine](here).rebases == 1
+    for each in (here, there):
+        assert each.schema.names == names
+        assert {row["n"]: row["x"] for row in each.read().to_pylist()} == result
+    assert not here.conflicts(), "mine knew of theirs"
+    there.update("n >= 0", {"x": 5})
+    assert {row["x"] for row in here.read().to_pylist()} == {5}, "a column as any other"
+
+
 def test_a_map_answers_kind_by_kind_and_the_rest_by_default() -> None:
     here, there = two(on_conflict={"delete-update": "ours"})
     meanwhile(here, lambda: there.update("n = 0", {"x": 1}))

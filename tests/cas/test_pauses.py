@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from crdtcat.options import Options
-from crdtcat.pauses import GAP_FIRST, GAP_MAX, LONG_EVERY, Pace, losers_pause_seconds, rest_seconds
+from crdtcat.pauses import (
+    GAP_FIRST,
+    GAP_MAX,
+    LONG_EVERY,
+    Pace,
+    losers_pause_seconds,
+    pause_seconds,
+    rest_seconds,
+)
 
 PLAIN = Options(jitter=False, max_delay=1000.0)
 
@@ -75,3 +83,24 @@ def test_losers_wait_for_up_to_four_requests() -> None:
     assert losers_pause_seconds(0.5, PLAIN) == 2.0
     assert losers_pause_seconds(0.0, PLAIN) == PLAIN.base_delay
     assert losers_pause_seconds(0.5, Options(base_delay=0)) == 0.0
+    assert losers_pause_seconds(0.5, Options(jitter=False, max_delay=1.5)) == 1.5
+    spread = {losers_pause_seconds(0.5, Options(max_delay=1000.0)) for _ in range(100)}
+    assert len(spread) > 90
+    assert min(spread) >= 0
+    assert 1.0 < max(spread) <= 2.0
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    """Of whoever waits for a decision that is not made, however long that is."""
+    plain = Options(jitter=False, base_delay=0.1, max_delay=2.0)
+    assert [pause_seconds(tries, plain) for tries in range(1, 8)] == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+    assert pause_seconds(100_000, plain) == 2.0
+    assert [pause_seconds(tries, plain, 0.3) for tries in range(1, 5)] == [0.3, 0.6, 1.2, 2.0]
+    jittered = Options(base_delay=0.1, max_delay=2.0)
+    for tries in (1, 3, 9):
+        longest = pause_seconds(tries, plain)
+        spread = {pause_seconds(tries, jittered) for _ in range(100)}
+        assert len(spread) > 90, "no two who met wait for the same time"
+        assert min(spread) >= 0
+        assert longest / 2 < max(spread) <= longest
+    assert pause_seconds(9, Options(base_delay=0)) == 0.0

@@ -13,6 +13,7 @@ from crdtcat import Catalog
 from crdtcat.table import Table
 from crdtcat.testing.invariants import check_claims
 from crdtcat.transaction import Transaction
+from tests.cas.scenes import in_processes, meet
 
 SCHEMA = pa.schema([("writer", pa.int64()), ("n", pa.int64())])
 WRITERS, TURNS = 3, 4
@@ -25,6 +26,7 @@ def created(folder: Path) -> Table:
 def write(folder: Path, writer: int, turns: int = 1) -> list[int]:
     """The numbers that a process of its own took."""
     table = Catalog(folder, upkeep=False).table("t")
+    meet(table)
     return [table.append([{"writer": writer, "n": n}]).number for n in range(turns)]
 
 
@@ -51,8 +53,7 @@ def test_row_2_processes_one_after_the_other_need_no_coordination_of_their_own(t
 
 def test_row_3_processes_that_know_nothing_of_each_other_all_commit(tmp_path: Path) -> None:
     table = created(tmp_path)
-    with multiprocessing.get_context("spawn").Pool(WRITERS) as pool:
-        taken = pool.starmap(write, [(tmp_path, writer, TURNS) for writer in range(WRITERS)])
+    taken = in_processes(write, [(tmp_path, writer, TURNS) for writer in range(WRITERS)])
     assert sorted(number for numbers in taken for number in numbers) == list(range(1, WRITERS * TURNS + 1))
     require_one_line(table, WRITERS * TURNS)
     assert sorted((row["writer"], row["n"]) for row in table.read().to_pylist()) == [

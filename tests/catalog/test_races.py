@@ -32,10 +32,15 @@ _T = TypeVar("_T")
 
 
 class Stage:
-    """Runs actors one request at a time, in an order drawn from a seed."""
+    """Runs actors one request at a time, in an order drawn from a seed.
 
-    def __init__(self, seed: int) -> None:
+    `bursts`: how many requests an actor makes before another is drawn, each as likely. Some are slow, some do
+    much at once; whoever makes more at once than a transaction needs meets nobody in it.
+    """
+
+    def __init__(self, seed: int, bursts: Sequence[int] = (1, 1, 1, 4, 30)) -> None:
         self._random = random.Random(seed)
+        self._bursts = bursts
         self._back = threading.Semaphore(0)
         self._turns: dict[int, threading.Semaphore] = {}
 
@@ -69,7 +74,7 @@ class Stage:
             living[thread] = turn
         while living:
             thread = self._random.choice(list(living))
-            for _ in range(self._random.choice((1, 1, 1, 4, 30))):  # some are slow, some do much at once
+            for _ in range(self._random.choice(self._bursts)):
                 living[thread].release()
                 self._back.acquire()
                 if thread in done:

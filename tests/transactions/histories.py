@@ -1,8 +1,10 @@
 """Histories of random concurrent transactions, recorded to be held against the dependency graph.
 
 Each transaction reads some cells and writes others, in several tables; every value is written once. Under the
-scheduler exactly one thread runs at a time and stops before every request, so a seed is a history. Many of
-them, in pieces: `python -m tests.transactions.histories serializable 0 10000`.
+scheduler exactly one thread runs at a time and stops before every request, so a seed is a history. They are
+dense: every transaction reads and writes, and is interrupted every few requests, so that most meet others
+(test_isolation.py shows that the same seeds find what is wrong). Many of them, in pieces:
+`python -m tests.transactions.histories serializable 0 10000`.
 """
 
 from __future__ import annotations
@@ -62,9 +64,15 @@ def orders(catalog: Catalog) -> Mapping[Cell, Sequence[Value]]:
     return found
 
 
-def played(seed: int, isolation: str, programs: Sequence[Sequence[Program]]) -> History:
+BURSTS = (1, 1, 2, 4)
+"""How many requests one makes before it is another's turn: less than a transaction has."""
+
+
+def played(
+    seed: int, isolation: str, programs: Sequence[Sequence[Program]], on_conflict: str | None = None
+) -> History:
     """One history: each program's transactions one after the other, all programs side by side."""
-    stage, url = Stage(seed), f"memory://isolation-{secrets.token_hex(6)}"
+    stage, url = Stage(seed, BURSTS), f"memory://isolation-{secrets.token_hex(6)}"
     catalog = Catalog(MemoryStore(url), upkeep=False)
     start(catalog)
     done: list[Done] = []
@@ -73,7 +81,7 @@ def played(seed: int, isolation: str, programs: Sequence[Sequence[Program]]) -> 
     def actor(program: Sequence[Program]) -> Callable[[], None]:
         store = StagedStore(url)
         store.stage = stage
-        mine = Catalog(store, upkeep=False, base_delay=0, lease_seconds=0)
+        mine = Catalog(store, upkeep=False, base_delay=0, lease_seconds=0, on_conflict=on_conflict)
 
         def run() -> None:
             for item in program:
@@ -87,23 +95,29 @@ def played(seed: int, isolation: str, programs: Sequence[Sequence[Program]]) -> 
 
 
 def drawn(seed: int) -> list[list[Program]]:
-    """Two to four programs of one or two transactions."""
+    """Two to four programs of one or two transactions, which read one to three cells and write one or two."""
     chance = random.Random(seed)
 
-    def cells() -> tuple[Cell, ...]:
-        return tuple(chance.sample(CELLS, chance.randint(0, 3)))
+    def cells(most: int) -> tuple[Cell, ...]:
+        return tuple(chance.sample(CELLS, chance.randint(1, most)))
 
-    return [[(cells(), cells()) for _ in range(chance.randint(1, 2))] for _ in range(chance.randint(2, 4))]
+    return [[(cells(3), cells(2)) for _ in range(chance.randint(1, 2))] for _ in range(chance.randint(2, 4))]
 
 
-def check_histories(isolation: str, seeds: Sequence[int]) -> int:
-    """Play and check one history for each seed; how many transactions were committed in all."""
+def check_histories(
+    isolation: str, seeds: Sequence[int], *, on_conflict: str | None = None, judged: str | None = None
+) -> int:
+    """Play and check one history for each seed; how many transactions were committed in all.
+
+    Raises `AssertionError` with the first seed whose history is not what `judged` promises, which is
+    `isolation` by default.
+    """
     committed = 0
     for seed in seeds:
-        history = played(seed, isolation, drawn(seed))
+        history = played(seed, isolation, drawn(seed), on_conflict)
         committed += len(history[0])
         try:
-            check(*history, isolation)
+            check(*history, judged or isolation)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
     return committed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import secrets
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -86,6 +87,40 @@ def test_a_fork_that_rests_on_a_forgotten_savepoint_is_refused(mode: str) -> Non
     tx.join(forks[0])
     tx.commit()
     assert [n for n, _ in values(catalog, "a")] == [0, 1, 2, 11]
+
+
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+@pytest.mark.parametrize("inside", ["wrote", "read"])
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_a_failed_savepoint_wrote_is_no_conflict_and_what_was_read_there_is(
+    isolation: str, inside: str, fails: bool
+) -> None:
+    """What was written is forgotten; whoever read may have gone on as it did because of it."""
+    catalog, url = lake("cas")
+    tx = catalog.transaction(["a"], isolation=isolation)
+
+    def stage() -> None:
+        with tx.savepoint():
+            if inside == "wrote":
+                tx.update("a", "n = 0", {"x": 5})
+            else:
+                tx.read("a", filter="n = 0")
+            if fails:
+                raise ZeroDivisionError
+
+    with suppress(ZeroDivisionError):
+        stage()
+    tx.update("a", "n = 1", {"x": 6})
+    Catalog(url, upkeep=False).table("a").update("n = 0", {"x": 7})
+    reads = {"read-write"} if inside == "read" and isolation == "serializable" else set()
+    wrote = {"update-update"} if inside == "wrote" and not fails else set()
+    try:
+        tx.commit()
+        met = set()
+    except CommitConflict as error:
+        met = {item.kind.value for item in error.conflicts}
+    assert met == reads | wrote
+    assert values(catalog, "a") == [(0, 7), (1, 0 if met else 6), (2, 0)]
 
 
 @MODES

@@ -20,13 +20,25 @@ from tests.bounds import bounded
 from tests.transactions.dependencies import Cell, Done, Value, check, cycle, edges
 from tests.transactions.histories import CELLS, check_histories, orders, played, start, transact
 
+SEEDS = range(bounded(10_000, 400))
+
 
 def test_serializable_histories_have_no_cycle() -> None:
-    assert check_histories("serializable", range(bounded(10_000, 400))) > 0
+    assert check_histories("serializable", SEEDS) > len(SEEDS)
 
 
 def test_snapshot_histories_have_no_lost_update_and_no_read_skew() -> None:
-    assert check_histories("snapshot", range(bounded(10_000, 400))) > 0
+    assert check_histories("snapshot", SEEDS) > len(SEEDS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "judged"), [(None, "serializable"), ("ours", "snapshot")], ids=["write skew", "lost updates"]
+)
+def test_the_same_seeds_find_what_is_wrong(wrong: str | None, judged: str) -> None:
+    """A library that gave snapshot isolation for serializable, or let the later of two prevail for snapshot,
+    would not pass the tests above."""
+    with pytest.raises(AssertionError, match=rf"seed \d+: {judged}"):
+        check_histories("snapshot", SEEDS, on_conflict=wrong, judged=judged)
 
 
 def test_snapshot_lets_write_skew_through_and_serializable_does_not() -> None:

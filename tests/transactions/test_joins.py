@@ -223,7 +223,12 @@ def test_every_cell_of_the_matrix_is_found(mode: str) -> None:
     catalog = days(mode)
     for mine, theirs in every_pair():
         tx, fork = forked(catalog, mine, theirs)
-        expected = {kind for kind in FOUND.get((mine, theirs), set()) if kind.rule.default is not Answer.BOTH}
+        met = FOUND.get((mine, theirs), set())
+        if met:
+            with pytest.raises(CommitConflict) as caught:
+                tx.join(fork, on_conflict="fail")
+            assert kinds(caught.value) == met, (mine, theirs)
+        expected = {kind for kind in met if kind.rule.default is not Answer.BOTH}
         if not expected:
             tx.join(fork)
             continue

@@ -33,11 +33,11 @@ from tests.cost.places import asked
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
 
 
-def lake(**options: Any) -> tuple[Catalog, str]:
+def lake(mode: str = "merge", **options: Any) -> tuple[Catalog, str]:
     url = f"memory://transactions-{secrets.token_hex(6)}"
     catalog = Catalog(url, **{"upkeep": False, **options})
     for name in ("a", "b"):
-        catalog.create_table(name, SCHEMA)
+        catalog.create_table(name, SCHEMA, mode=mode)
     return catalog, url
 
 
@@ -155,8 +155,9 @@ def test_ids_are_younger_than_the_marks(monkeypatch: pytest.MonkeyPatch) -> None
         assert all(version.id.hlc > max(marked) for version in catalog.table(name).history())
 
 
-def test_savepoints_forget_what_failed_inside_them() -> None:
-    catalog, _ = lake()
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+def test_savepoints_forget_what_failed_inside_them(mode: str) -> None:
+    catalog, url = lake(mode)
     with catalog.transaction() as tx:
         tx.append("a", rows(1))
         with pytest.raises(ZeroDivisionError), tx.savepoint():
@@ -164,7 +165,8 @@ def test_savepoints_forget_what_failed_inside_them() -> None:
         assert (values(tx, "a"), values(tx, "b")) == ([(1, 0)], [])
         with tx.savepoint():
             tx.append("b", rows(4))
-    assert (values(catalog, "a"), values(catalog, "b")) == ([(1, 0)], [(4, 0)])
+    for reader in (catalog, Catalog(url)):
+        assert (values(reader, "a"), values(reader, "b")) == ([(1, 0)], [(4, 0)])
 
 
 def test_threads_stage_side_by_side_and_commit_once() -> None:

@@ -4,7 +4,9 @@ An append meets an append in nothing. Rows and cells are compared as intervals (
 where none overlap the two commute (theorem: `no_overlap_commutes`), and mine may follow theirs unchanged.
 A column of the same name, type and nullability that both add is one column, as in merge mode. So columns are
 known by the names that they were born with: no other commit can tell which of the two it writes to.
-Cost: O(w log v) for w intervals of the smaller write set and v of the larger. Pure; no data is read.
+Cost: both write sets are made sets of rows for each call, which is linear in the intervals of both, and sorts
+where they are not in order; comparing them then is O(w log v) for the w intervals of the smaller one and v of
+the larger. Keys: see `keys`. Pure; no data is read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Resolvers: what is to be done about a conflict, and the change as it then is.
 
-A policy is an answer for every kind: `"fail"`, `"ours"`, `"theirs"`, a function that decides when one
-comes, or a map from kinds to these. A kind that is not named has its default. An answer that a kind does not
-allow is refused when the policy is made, not when the conflict comes. Patching never changes the caller's
+A policy is an answer for every kind: `"fail"`, `"ours"`, `"theirs"`, `"both"`, a function that decides when
+one comes, or a map from kinds to these. A kind that is not named has its default. An answer that a kind does
+not allow is refused when the policy is made, not when the conflict comes. Patching never changes the caller's
 change: it makes another. Pure; no data is read: what needs values is in `crdtcat.resolving`.
 """
 
@@ -23,6 +23,7 @@ from crdtcat.format.ops import SELF, ColumnId, Ops
 from crdtcat.format.row_ids import KeyedTag, RowIds, Tags
 from crdtcat.intervals import RowSet
 
+_WORDS: Final = ", ".join(repr(answer.value) for answer in Answer)
 Resolver = Callable[[Any], Any]
 """Given both sides (`crdtcat.sides.Sides`), an answer, or values for the cells that both set."""
 
@@ -37,8 +38,9 @@ class Policy:
     def of(cls, given: object) -> Policy:
         """A policy from what a caller passes: `None`, one answer or function, or a map from kinds to these.
 
-        One answer goes for every kind that allows it, a function for every kind that fails by default and
-        may be answered otherwise. Raises `InvalidArgument` naming what is wrong.
+        One answer goes for every kind that allows it: "fail" for every kind there is, also for those of
+        which both stand by default. A function goes for every kind that fails by default and may be answered
+        otherwise. Raises `InvalidArgument` naming what is wrong.
         """
         if given is None:
             return cls()
@@ -49,17 +51,9 @@ class Policy:
             return cls({kind: given for kind in open_kinds if kind.rule.default is Answer.FAIL})
         if isinstance(given, str | Answer):
             answer = _answer(given)
-            return cls(
-                {
-                    kind: answer
-                    for kind in Kind
-                    if answer in kind.rule.allowed and kind.rule.default is not Answer.BOTH
-                }
-            )
+            return cls({kind: answer for kind in Kind if answer in kind.rule.allowed})
         if not isinstance(given, Mapping):
-            raise InvalidArgument(
-                f"on_conflict={given!r}: pass 'fail', 'ours', 'theirs', a function, or a map of kinds"
-            )
+            raise InvalidArgument(f"on_conflict={given!r}: pass {_WORDS}, a function, or a map of kinds")
         return cls(
             {
                 _kind(kind): answer if callable(answer) else answer_of(_kind(kind), answer)
@@ -86,7 +80,7 @@ def _answer(given: object) -> Answer:
     try:
         return Answer(given)
     except ValueError as error:
-        raise InvalidArgument(f"on_conflict: {given!r} is none of 'fail', 'ours', 'theirs'") from error
+        raise InvalidArgument(f"on_conflict: {given!r} is none of {_WORDS}") from error
 
 
 def _kind(given: object) -> Kind:
