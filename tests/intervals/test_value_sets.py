@@ -167,12 +167,61 @@ def test_few_against_many_look_up_the_few() -> None:
     assert len(many | few) == 1998
 
 
+class Counted:
+    """A number that counts how often any is compared."""
+
+    compared = 0
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __lt__(self, other: Counted) -> bool:
+        Counted.compared += 1
+        return self.value < other.value
+
+    def __le__(self, other: Counted) -> bool:
+        return not other < self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counted) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def test_few_against_many_compare_as_the_logarithm_of_the_many() -> None:
+    few = ValueSet(Interval(Counted(1000 * at + 1), Counted(1000 * at + 4)) for at in range(4))
+    spent = []
+    for count in (1_000, 8_000):
+        many = ValueSet(Interval(Counted(4 * at), Counted(4 * at + 2)) for at in range(count))
+        Counted.compared = 0
+        assert few.overlaps(many)
+        assert len(few & many) == 8
+        assert len(few - many) == 4
+        spent.append(Counted.compared)
+    # Three operations look up 8 ends twice each; three more halvings for eight times as many.
+    assert spent[1] - spent[0] <= 3 * 8 * 2 * 3
+    assert spent[0] < 1_000
+
+
+def test_integers_and_floats_are_compared_exactly() -> None:
+    odd, even = ValueSet([Interval.point(2**53 + 1)]), ValueSet([Interval.point(2.0**53)])
+    assert not odd.overlaps(even)
+    assert not odd & even
+    assert odd - even == odd
+    assert len(odd | even) == 2
+    assert ValueSet([Interval(1, 2)]) == ValueSet([Interval(1.0, 2.0)])
+    assert hash(ValueSet([Interval(1, 2)])) == hash(ValueSet([Interval(1.0, 2.0)]))
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), Decimal("nan"), np.datetime64("NaT"), None, "a", b"a", NOON])
 def test_a_value_without_a_place_in_the_order_is_refused(wrong: Any) -> None:
     held = ValueSet([Interval(1, 2), Interval(4, None)])
     for ask in (held.contains, held.__contains__, lambda value: held.contains_each([1, value])):
         with pytest.raises(InvalidArgument):
             ask(wrong)
+    with pytest.raises(InvalidArgument):
+        ALL.contains(None)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ class Ends:
 
     def some(self, which: Integers) -> Ends:
         """The ends at these places, which rise. O(w)."""
-        if self._array is not None and len(which):
+        if self._array is not None:
             array = self._array[which]
             return Ends(array.tolist(), array)
         return Ends([self._values[place] for place in which.tolist()])
