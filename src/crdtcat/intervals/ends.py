@@ -29,9 +29,9 @@ class Ends:
 
     __slots__ = ("_array", "_values")
 
-    def __init__(self, values: list[Any]) -> None:
+    def __init__(self, values: list[Any], array: Any = None) -> None:
         self._values = values
-        self._array = _fast(values)
+        self._array = _fast(values) if array is None else array
 
     @classmethod
     def of(cls, intervals: Sequence[Interval]) -> Ends:
@@ -40,6 +40,43 @@ class Ends:
             return cls(sorted({end for one in intervals for end in (one.low, one.high) if end is not None}))
         except TypeError as error:
             raise InvalidArgument(f"these ends do not compare with each other: {error}") from error
+
+    def __len__(self) -> int:
+        """How many ends."""
+        return len(self._values)
+
+    @property
+    def values(self) -> list[Any]:
+        """The ends, rising. Not to be written to."""
+        return self._values
+
+    def some(self, which: Integers) -> Ends:
+        """The ends at these places, which rise. O(w)."""
+        if self._array is not None:
+            array = self._array[which]
+            return Ends(array.tolist(), array)
+        return Ends([self._values[place] for place in which.tolist()])
+
+    def merged(self, other: Ends) -> tuple[Ends, Integers, Integers]:
+        """The ends of both, and at which places of them mine stand, and theirs. O(n log n); vectorized where
+        all are of one kind of number.
+
+        Raises:
+            InvalidArgument: ends that do not compare with each other.
+        """
+        if not (self._values and other._values):
+            return self if self._values else other, np.arange(len(self)), np.arange(len(other))
+        if self._array is not None and other._array is not None and self._array.dtype == other._array.dtype:
+            array, place = np.unique(np.concatenate((self._array, other._array)), return_inverse=True)
+            return Ends(array.tolist(), array), place[: len(self)], place[len(self) :]
+        try:
+            # Two rising lists in a row: sorting finds and merges them.
+            values = list(dict.fromkeys(sorted(self._values + other._values)))
+        except TypeError as error:
+            raise InvalidArgument(f"these ends do not compare with each other: {error}") from error
+        number = {value: place for place, value in enumerate(values)}
+        mine, theirs = (np.array([number[end] for end in one._values], np.int64) for one in (self, other))
+        return Ends(values), mine, theirs
 
     def numbered(self, intervals: Sequence[Interval]) -> tuple[Integers, Integers]:
         """First and last number of each interval. O(w log n); vectorized where all are of one kind of number.
@@ -51,18 +88,24 @@ class Ends:
         last = np.full(len(intervals), 2 * len(self._values), np.int64)
         low = [number for number, one in enumerate(intervals) if one.low is not None]
         high = [number for number, one in enumerate(intervals) if one.high is not None]
-        left, right = self._places([intervals[number].low for number in low])
+        left, right = self.places([intervals[number].low for number in low])
         first[low] = (
             left + right + np.array([intervals[number].low_open for number in low], bool) * (right - left)
         )
-        left, right = self._places([intervals[number].high for number in high])
+        left, right = self.places([intervals[number].high for number in high])
         last[high] = (
             left + right - np.array([intervals[number].high_open for number in high], bool) * (right - left)
         )
         return first, last
 
-    def _places(self, values: list[Any]) -> tuple[Integers, Integers]:
-        """For each value, how many ends are below it and how many not above: the sum is its number."""
+    def places(self, values: list[Any]) -> tuple[Integers, Integers]:
+        """For each value, how many ends are below it and how many not above: the sum is its number.
+
+        O(w log n); vectorized where all are of one kind of number.
+
+        Raises:
+            InvalidArgument: a value that does not compare with these.
+        """
         wanted = _fast(values) if self._array is not None else None
         if self._array is not None and wanted is not None and wanted.dtype == self._array.dtype:
             return np.searchsorted(self._array, wanted, "left"), np.searchsorted(self._array, wanted, "right")
@@ -70,7 +113,7 @@ class Ends:
             left = [bisect_left(self._values, value) for value in values]
             right = [bisect_right(self._values, value) for value in values]
         except TypeError as error:
-            raise InvalidArgument(f"other values than those of the index: {error}") from error
+            raise InvalidArgument(f"values that do not compare with these ends: {error}") from error
         return np.array(left, np.int64), np.array(right, np.int64)
 
 

@@ -33,7 +33,7 @@ class Interval:
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            if end is not None and not end == end:  # noqa: PLR0124 - not a number
+            if not ordered(end):
                 raise InvalidArgument(f"{end!r} has no place in an order")
         if self.low is None or self.high is None:
             return
@@ -64,6 +64,11 @@ class Interval:
     def overlaps(self, other: Interval) -> bool:
         """Whether they have a value in common, in a dense order."""
         return _reaches(self, other) and _reaches(other, self)
+
+
+def ordered(value: Any) -> bool:
+    """Whether a value equals itself, as it must to have a place in an order; NaN and NaT do not."""
+    return bool(value == value)  # noqa: PLR0124
 
 
 def _reaches(low: Interval, high: Interval) -> bool:
