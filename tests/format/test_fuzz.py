@@ -21,14 +21,15 @@ from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, CrdtcatError, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER, seal, unseal
 from crdtcat.format.ops import decode_ops
+from crdtcat.format.row_ids import unpack_row_ids
 from crdtcat.format.schema_code import decode_schema
 from crdtcat.format.sealed_json import seal_json
 from crdtcat.format.sections import decode_sections, encode_sections
 from crdtcat.format.settings import Settings, check_marker, decode_settings
 from crdtcat.format.version import decode_version, encode_version, unpack
 from crdtcat.head import Head, Snapshot
-from crdtcat.limits import VERSION_FILE_BYTES_MAX
-from crdtcat.log import State, decode_bundle
+from crdtcat.limits import ROW_INTERVALS_MAX, VERSION_FILE_BYTES_MAX
+from crdtcat.log import State, decode_bundle, serialize
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.transactions import add_parts
 from crdtcat.scan import Scan
@@ -305,3 +306,25 @@ def test_newer_format_numbers_are_refused_by_name() -> None:
         framed = b"CRDTCAT" + kind + (FORMAT_NUMBER + 1).to_bytes(2, "big") + b"anything at all"
         with pytest.raises(UnsupportedFormat, match=r"some/name: format 2.*upgrade"):
             unseal(kind, framed + blake3(framed).digest(), "some/name")
+
+
+def test_oversized_bundles_are_refused_before_they_are_looked_at(
+    built: list[Corpus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _, _, ((name, data),), _ in built:
+        monkeypatch.setattr(serialize, "BUNDLE_FILE_BYTES_MAX", len(data))
+        decode_bundle(data, FOLDER, name)
+        monkeypatch.setattr(serialize, "BUNDLE_FILE_BYTES_MAX", len(data) - 1)
+        with pytest.raises(Corrupt, match="over the limit"):
+            decode_bundle(data, FOLDER, name)
+
+
+@pytest.mark.parametrize("count", [ROW_INTERVALS_MAX + 1, 2**63, -1, 0.5, None, "1"])
+def test_row_intervals_that_no_version_has(count: Any) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(Corrupt, match=r"name.*row intervals"):
+            unpack_row_ids({"v": b"", "i": b"", "n": count, "z": b"x"}, "name")
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
