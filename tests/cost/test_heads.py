@@ -80,6 +80,8 @@ def test_cold_head_after_many_commits_with_upkeep(
     files = [item.name for item in cold.store.list("tables/t/main/")]
     assert cost.list == place.pages(len(files))
     uncovered = _uncovered(cold, files)
+    # One commit in `bundle_every` bundles, by chance: this many without one come once in 10 million runs.
+    assert uncovered <= 16 * bundle_every
     assert cost.get <= 8 + 2 * math.log(commits, 8) + uncovered
     assert cost.put == cost.delete == cost.head == 0
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crdtcat import Catalog
+from crdtcat import Catalog, Table
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.errors import CrdtcatError
 from crdtcat.format.frame import digest
@@ -29,7 +29,10 @@ def at(second: int) -> datetime:
     return datetime(2024, 1, 1, 0, 0, second, tzinfo=UTC)
 
 
-def build() -> tuple[MemoryStore, list[tuple[str, bytes]], list[tuple[str, bytes]]]:
+Built = tuple[MemoryStore, list[tuple[str, bytes]], list[tuple[str, bytes]]]
+
+
+def build() -> Built:
     """A store with segments, version files of every kind, and a bundle of all of them."""
     store = MemoryStore(f"memory://format-{secrets.token_hex(6)}")
     catalog = Catalog(store, **OPTIONS)
@@ -47,6 +50,38 @@ def build() -> tuple[MemoryStore, list[tuple[str, bytes]], list[tuple[str, bytes
     table.rename_column("x", "y")
     table.restore(first.id)
     table.drop_column("when")
+    _change_rows(table)
+    return _built(store, table)
+
+
+def build_keyed() -> Built:
+    """The same of a table with a key."""
+    store = MemoryStore(f"memory://format-{secrets.token_hex(6)}")
+    catalog = Catalog(store, **OPTIONS)
+    schema = pa.schema([("n", pa.int64()), ("word", pa.string())])
+    table = catalog.create_table("t", schema, key=["n"])
+    large = Catalog(store, **OPTIONS, inline_bytes=0).table("t")
+    table.upsert([{"n": at, "word": "a"} for at in range(6)])
+    large.upsert([{"n": 2, "word": "b"}, {"n": 7, "word": "c"}])
+    table.delete(keys=[{"n": 1}])
+    table.compact()
+    table.upsert([{"n": 3, "word": "d"}])
+    return _built(store, table)
+
+
+def _change_rows(table: Table) -> None:
+    """Every change of rows, half of them below a compaction and half above it."""
+    table.append([{"n": at, "word": "d"} for at in range(10, 18)])
+    for number in (10, 12):
+        table.update(f"n >= {number} and n < {number + 3}", {"n": number})
+        table.delete(f"n = {number + 4}")
+        if number == 10:
+            table.compact()
+    shown = table.read()
+    table.write(pa.concat_tables([shown.slice(2), pa.table({"n": [99], "word": ["e"]}), shown.slice(0, 1)]))
+
+
+def _built(store: MemoryStore, table: Table) -> Built:
     versions = [(item.name, bytes(store.get(item.name))) for item in store.list(FOLDER)]
     table.checkpoint()
     bundles = [(i.name, bytes(store.get(i.name))) for i in store.list(FOLDER) if i.name.endswith(".b")]

@@ -10,25 +10,31 @@ import zlib
 from typing import Any, Literal
 
 import msgpack
+import numpy as np
 import pytest
 from blake3 import blake3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, CrdtcatError, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER, seal, unseal
 from crdtcat.format.ops import decode_ops
+from crdtcat.format.row_ids import unpack_row_ids
 from crdtcat.format.schema_code import decode_schema
 from crdtcat.format.sealed_json import seal_json
-from crdtcat.format.sections import decode_sections
+from crdtcat.format.sections import decode_sections, encode_sections
 from crdtcat.format.settings import Settings, check_marker, decode_settings
 from crdtcat.format.version import decode_version, encode_version, unpack
-from crdtcat.head import Snapshot
-from crdtcat.limits import VERSION_FILE_BYTES_MAX
-from crdtcat.log import decode_bundle
+from crdtcat.head import Head, Snapshot
+from crdtcat.limits import ROW_INTERVALS_MAX, VERSION_FILE_BYTES_MAX
+from crdtcat.log import State, decode_bundle, serialize
+from crdtcat.log.build import LogBuilder
+from crdtcat.log.transactions import add_parts
+from crdtcat.scan import Scan
 from crdtcat.store.memory import MemoryStore
-from tests.format.consume import FOLDER, build, consume, renamed
+from tests.format.consume import FOLDER, build, build_keyed, consume, renamed
 from tests.format.mutate import body_of, mutated_bytes, mutated_value
 
 ROUNDS = 20_000 if os.environ.get("CRDTCAT_SLOW") == "full" else 400
@@ -36,11 +42,14 @@ File = tuple[str, bytes]
 Kind = Literal[b"V", b"B"]
 
 
+Corpus = tuple[MemoryStore, list[File], list[File], Settings]
+
+
 @pytest.fixture(scope="module")
-def built() -> tuple[MemoryStore, list[File], list[File], Settings]:
-    store, versions, bundles = build()
+def built() -> list[Corpus]:
+    """What a table without a key and one with a key are made of."""
     name = "tables/t/settings.json"
-    return store, versions, bundles, decode_settings(store.get(name), name)
+    return [(*made, decode_settings(made[0].get(name), name)) for made in (build(), build_keyed())]
 
 
 def _only_ours(call: Any, *arguments: Any) -> Any:
@@ -119,18 +128,18 @@ def test_ops_schemas_and_versions_of_any_value(value: Any) -> None:
     _only_ours(decode_version, seal(b"V", data), "name")
 
 
-def test_every_kind_of_version_is_accepted_unbroken(built: Any) -> None:
-    store, versions, bundles, table = built
-    assert consume(store, versions, table)
-    assert consume(store, bundles, table)
-    assert len(versions) == 9
+def test_every_kind_of_version_is_accepted_unbroken(built: list[Corpus]) -> None:
+    for store, versions, bundles, table in built:
+        assert consume(store, versions, table)
+        assert consume(store, bundles, table)
+    assert [len(versions) for _, versions, _, _ in built] == [16, 5]
 
 
-def test_versions_with_a_right_checksum_and_wrong_inside(built: Any) -> None:
-    store, versions, _, table = built
+def test_versions_with_a_right_checksum_and_wrong_inside(built: list[Corpus]) -> None:
     refused = 0
     for seed in range(ROUNDS):
         rnd = random.Random(seed)
+        store, versions, _, table = rnd.choice(built)
         name, data = rnd.choice(versions)
         if rnd.random() < 0.4:
             body = mutated_bytes(body_of(data), rnd)
@@ -146,21 +155,38 @@ def test_versions_with_a_right_checksum_and_wrong_inside(built: Any) -> None:
     assert refused > ROUNDS * 0.3
 
 
-def test_bundles_with_a_right_checksum_and_wrong_inside(built: Any) -> None:
-    store, _, bundles, table = built
-    (name, data) = bundles[0]
+def test_bundles_with_a_right_checksum_and_wrong_inside(built: list[Corpus]) -> None:
     refused = 0
     for seed in range(ROUNDS):
         rnd = random.Random(seed)
+        store, _, ((name, data),), table = rnd.choice(built)
         broken = seal(b"B", mutated_bytes(body_of(data), rnd))
         refused += not consume(store, [(renamed(name, broken), broken)], table)
     assert refused > ROUNDS * 0.2
 
 
-def test_broken_bytes_never_pass_the_checksum(built: Any) -> None:
-    _, versions, bundles, _ = built
+@pytest.mark.parametrize("column", ["place_group", "rows"])
+def test_places_and_rows_that_a_log_only_claims(built: list[Corpus], column: str) -> None:
+    for store, _, bundles, table in built:
+        log = State(FOLDER).joined(bundles).log
+        wrong = log.with_(**{column: getattr(log, column) + 2**31})
+        scan = Scan(
+            Head("t", wrong, table), store, columns=None, filter=None, verify=True, footers=FooterCache()
+        )
+        tracemalloc.start()
+        try:
+            for look in (scan.to_table, *([scan.explain] if column == "place_group" else [])):
+                with pytest.raises(Corrupt):
+                    look()
+            assert tracemalloc.get_traced_memory()[1] < 2**24
+        finally:
+            tracemalloc.stop()
+
+
+def test_broken_bytes_never_pass_the_checksum(built: list[Corpus]) -> None:
     for seed in range(ROUNDS):
         rnd = random.Random(seed)
+        _, versions, bundles, _ = rnd.choice(built)
         name, data = rnd.choice(versions + bundles)
         broken = mutated_bytes(data, rnd)
         if broken == data:
@@ -211,6 +237,46 @@ def test_sections_that_claim_to_be_huge() -> None:
             _only_ours(decode_sections, memoryview(data), 0, "name")
 
 
+@pytest.mark.parametrize(
+    ("code", "content"),
+    [
+        ("<u8", []),
+        ("<u8", [1, 1]),
+        ("<f8", [float("inf")]),
+        ("<f8", [float("nan")]),
+        ("<i8", [-1]),
+        ("<u8", [2**32 - 1]),
+        ("<u8", [2**64 - 1]),
+    ],
+)
+def test_columns_of_nothing_that_say_so_wrongly(code: str, content: list[Any]) -> None:
+    """A column without values is stored as the number of its rows: one integer, and not more than can be."""
+    data = encode_sections({}, {"a.none": np.array(content, code)}, 0)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Corrupt, match="name"):
+            decode_sections(memoryview(data), 0, "name")
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"t": {FOLDER: [b"x"]}, "D": [FOLDER, 1]},
+        {"t": {FOLDER: [b"x"]}, "D": {FOLDER: 1}},
+        {"t": {FOLDER: [b"x"]}, "D": 7},
+        {"t": {FOLDER: [b"x"], 1: [b"x"]}},
+        {"t": {FOLDER: [b"x"], None: []}},
+    ],
+)
+def test_transactions_that_touch_what_is_no_folder(body: dict[str, Any]) -> None:
+    id = VersionId(1, 2, 3, bytes(16))
+    with pytest.raises(Corrupt, match=r"name.*folders that a transaction touches are texts"):
+        add_parts(LogBuilder(FOLDER), id, body, FOLDER, "name")
+
+
 def test_tokens_that_unfold_to_gigabytes_are_refused() -> None:
     bomb = "s1." + base64.urlsafe_b64encode(zlib.compress(bytes(2**26), 9)).decode()
     tracemalloc.start()
@@ -240,3 +306,25 @@ def test_newer_format_numbers_are_refused_by_name() -> None:
         framed = b"CRDTCAT" + kind + (FORMAT_NUMBER + 1).to_bytes(2, "big") + b"anything at all"
         with pytest.raises(UnsupportedFormat, match=r"some/name: format 2.*upgrade"):
             unseal(kind, framed + blake3(framed).digest(), "some/name")
+
+
+def test_oversized_bundles_are_refused_before_they_are_looked_at(
+    built: list[Corpus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _, _, ((name, data),), _ in built:
+        monkeypatch.setattr(serialize, "BUNDLE_FILE_BYTES_MAX", len(data))
+        decode_bundle(data, FOLDER, name)
+        monkeypatch.setattr(serialize, "BUNDLE_FILE_BYTES_MAX", len(data) - 1)
+        with pytest.raises(Corrupt, match="over the limit"):
+            decode_bundle(data, FOLDER, name)
+
+
+@pytest.mark.parametrize("count", [ROW_INTERVALS_MAX + 1, 2**63, -1, 0.5, None, "1"])
+def test_row_intervals_that_no_version_has(count: Any) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(Corrupt, match=r"name.*row intervals"):
+            unpack_row_ids({"v": b"", "i": b"", "n": count, "z": b"x"}, "name")
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

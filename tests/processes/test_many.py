@@ -16,7 +16,10 @@ _context = multiprocessing.get_context("spawn")
 
 
 def _run(url: str, options: dict[str, Any]) -> None:
-    writers = [_context.Process(target=append_times, args=(url, n, COMMITS, options)) for n in range(WRITERS)]
+    begin = _context.Barrier(WRITERS)
+    writers = [
+        _context.Process(target=append_times, args=(url, n, COMMITS, options, begin)) for n in range(WRITERS)
+    ]
     for writer in writers:
         writer.start()
     for writer in writers:

@@ -21,6 +21,7 @@ from crdtcat import Catalog
 SCHEMA: Final = pa.schema([("child", pa.int64()), ("commit", pa.int64()), ("part", pa.int64())])
 PARTS: Final = 5
 """Rows of a commit: all of them are there, or none."""
+BEGIN_SECONDS_MAX: Final = 120.0  # for all children to have started: one that died would be waited for
 
 
 def rows(child: int, commit: int) -> pa.Table:
@@ -49,8 +50,10 @@ def maintain_for_ever(url: str, options: dict[str, Any]) -> None:
         table.collect()
 
 
-def append_times(url: str, child: int, times: int, options: dict[str, Any]) -> None:
+def append_times(url: str, child: int, times: int, options: dict[str, Any], begin: Any) -> None:
+    """Commit so often, from when all that wait at the barrier `begin` are there."""
     table = Catalog(url, **options).table("t")
+    begin.wait(BEGIN_SECONDS_MAX)
     for commit in range(times):
         table.append(rows(child, commit))
 

@@ -26,6 +26,7 @@ def test_two_updates_of_one_cell() -> None:
     arrive()
     (lost,) = first.conflicts()
     assert (lost.kind, lost.subject, lost.winner) == ("cell", "a", winner.id)
+    assert lost.loser in {item.id for item in first.history() if item.operation == "update"} - {winner.id}
     assert [interval[2:] for interval in lost.rows] == [(1, 3)]
     assert first.lost_values(lost)["a"].to_pylist() == ["y", "z"]
     assert first.read(["a"])["a"].to_pylist() == ["x", "mine", "mine", "a3", "a4", "mine"]
@@ -41,6 +42,7 @@ def test_an_update_of_a_row_that_was_deleted_meanwhile() -> None:
     arrive()
     (lost,) = first.conflicts()
     assert (lost.kind, lost.subject, lost.winner) == ("deleted", "b", deleted.id)
+    assert [lost.loser] == [item.id for item in first.history() if item.operation == "update"]
     assert first.lost_values(lost)["b"].to_pylist() == [-1]
     assert first.read()["id"].to_pylist() == [0, 1, 2, 3, 5]
     assert "deleted or overwrote" in str(lost)

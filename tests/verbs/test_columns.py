@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crdtcat import Table
+from crdtcat import Table, limits
 from crdtcat.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -324,6 +324,17 @@ def test_properties() -> None:
     assert two.properties == two.head().properties == {"limits": {"rows": [1, 2]}}
     assert one.conflicts() == ()
     assert one.head(at=one.history()[0].id).properties["owner"] == "ada"
+
+
+def test_as_many_properties_as_a_head_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PROPERTIES_MAX", 3)
+    catalog = lake()
+    table = catalog.create_table("t", pa.schema([("a", pa.int64())]))
+    table.set_properties(a=1, b=2, c=3)
+    table.set_properties(a=4)
+    with refused(catalog, LimitExceeded, "at most 3 properties"):
+        table.set_properties(d=1)
+    assert table.properties == {"a": 4, "b": 2, "c": 3}
 
 
 def test_two_set_one_property_at_once() -> None:

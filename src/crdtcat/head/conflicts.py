@@ -25,11 +25,14 @@ straggler      a change in merge mode that was made from what was there, while t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from crdtcat.clock import VersionId
 
 Kind = Literal["overwrite", "property", "column", "drop", "misfit", "rename", "cell", "deleted", "straggler"]
+
+LASTING: Final = frozenset({"column", "drop", "misfit", "rename"})
+"""Kinds that go on deciding what a column shows, however old both sides are."""
 
 RowInterval = tuple[VersionId, int, int, int]
 """Rows of one chunk: the version that added it, its place there, the first row, the one behind the last."""
@@ -58,7 +61,7 @@ class Conflict:
     def is_over(self, horizon: int) -> bool:
         """Whether both met below a horizon, and nothing that is read depends on it any more."""
         return (
-            self.kind in ("overwrite", "property")
+            self.kind not in LASTING
             and (self.winner is None or self.winner.hlc < horizon)
             and (self.loser is None or self.loser.hlc < horizon)
         )

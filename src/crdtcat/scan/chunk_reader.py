@@ -60,6 +60,14 @@ class ChunkReader:
         if not names:
             rows = [int(self._plan.head.log.rows[chunk]) for chunk in chunks]
             return [pa.table({"": pa.nulls(count)}) for count in rows]
+        found = self._found(chunks, segment, names, dictionaries=dictionaries)
+        for chunk, table in zip(chunks, found, strict=True):
+            self._check_rows(chunk, table)
+        return found
+
+    def _found(
+        self, chunks: tuple[int, ...], segment: int | None, names: Sequence[str], *, dictionaries: bool
+    ) -> list[pa.Table]:
         if segment is None:
             return [self._inline(chunk, names) for chunk in chunks]
         try:
@@ -68,6 +76,15 @@ class ChunkReader:
             if len(chunks) == 1 and len(self._plan.places(chunks[0])) == 1:
                 raise
         return [self._anywhere(chunk, names) for chunk in chunks]
+
+    def _check_rows(self, chunk: int, table: pa.Table) -> None:
+        """Offsets of rows are worked out from what the log says: nobody may allocate by its word."""
+        log = self._plan.head.log
+        if table.num_rows != int(log.rows[chunk]):
+            id = log.id_at(int(log.chunk_version[chunk]))
+            raise Corrupt(
+                f"{id}.v", f"a chunk of {table.num_rows:,} rows is said to have {log.rows[chunk]:,}"
+            )
 
     def one(self, chunk: int, names: Sequence[str]) -> pa.Table:
         """Some columns of one chunk. Raises as `read` does."""

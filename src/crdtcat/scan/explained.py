@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crdtcat.chunks.footer import Footer
+from crdtcat.chunks.footer import Footer, SegmentRef
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.chunks.read import fetched_bytes, read_footer
+from crdtcat.errors import Corrupt
 from crdtcat.pools import ThreadPool
 from crdtcat.scan.execute import Wanted, threads_of
 from crdtcat.scan.plan import Plan
@@ -61,7 +62,9 @@ def fetches(plan: Plan, wanted: Iterable[Wanted], store: Store, footers: FooterC
     with ThreadPool(max(1, min(threads_of(store), len(missing))), thread_name_prefix="crdtcat-scan") as pool:
         read = pool.map(lambda ref: read_footer(store, ref, footers), refs)
         footer_of = dict(zip(segments, read, strict=True))
-    total = sum(_bytes_of(footer_of[segment], groups) for (segment, _), groups in places.items())
+    total = sum(
+        _bytes_of(segments[segment], footer_of[segment], groups) for (segment, _), groups in places.items()
+    )
     chunks = sum(len(groups) for groups in places.values())
     lengths = sum(ref.footer_length for ref in missing)
     return Fetches(chunks, in_memory, len(refs), total, len(missing), lengths)
@@ -129,7 +132,10 @@ def _placed(plan: Plan, wanted: Iterable[Wanted]) -> tuple[_Places, int]:
     return places, len(in_memory)
 
 
-def _bytes_of(footer: Footer, groups: dict[int, dict[str, None]]) -> int:
+def _bytes_of(ref: SegmentRef, footer: Footer, groups: dict[int, dict[str, None]]) -> int:
     number = {name: at for at, name in enumerate(footer.names)}
+    for group, names in groups.items():
+        if group >= len(footer.places) or not names.keys() <= number.keys():
+            raise Corrupt(ref.name, f"no row group {group} with columns {', '.join(names)}")
     wanted = [footer.places[group][number[name]] for group, names in groups.items() for name in names]
     return fetched_bytes((place.start, place.stop) for place in wanted)

@@ -5,7 +5,8 @@ was a cell below a delete of its key if no deleter had seen it. Pairs of version
 are told apart: blind upserts replace each other all the time, and whoever wants to know asks.
 
 Only chunks whose keys overlap those of another version are read, and only their key columns. What compactions
-replaced is read too: conflicts come from what versions did, and compaction changes none.
+replaced is read too: conflicts come from what versions did, and compaction changes none. Expiry does: what
+met below the horizon is forgotten, and a chunk that was let go tells of no key any more.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from crdtcat.format.kinds import ROWS
 from crdtcat.format.ops import ColumnId
 from crdtcat.head.head import Head
 from crdtcat.head.keyed import KeyedRows
+from crdtcat.head.patches import let_go
 from crdtcat.scan.key_ranges import KeyRanges, groups_of
 
 Key = tuple[Any, ...]
@@ -53,9 +55,14 @@ class LostCell:
 def lost_cells(head: Head, keyed: KeyedRows, read: ReadKeys) -> Iterator[LostCell]:
     """Every such cell, by key. O(rows of chunks that overlap), in Python; memory: one group of them."""
     log = head.log
-    standing = head.folded.standing
-    written = np.flatnonzero((log.kind == ROWS) & standing[log.chunk_version])
-    deleted = [(int(chunk), version) for version, chunks in keyed.deletes.items() for chunk in chunks]
+    standing, gone = head.folded.standing, let_go(log)
+    written = np.flatnonzero((log.kind == ROWS) & standing[log.chunk_version] & ~gone)
+    deleted = [
+        (int(chunk), version)
+        for version, chunks in keyed.deletes.items()
+        for chunk in chunks
+        if not gone[chunk]
+    ]
     chunks = np.unique(np.concatenate((written, np.array([chunk for chunk, _ in deleted], np.int64))))
     ranges = KeyRanges(log, chunks)
     order = np.argsort(ranges.first, kind="stable")
@@ -109,7 +116,8 @@ class _Group:
                     taker = max(deleters)
                     below = {author for author in authors if author < taker}
                     found |= {(taker, loser) for loser in below if not self._seen(loser, deleters)}
-                for winner, loser in sorted(found):
+                folded = self._log.is_folded
+                for winner, loser in sorted(pair for pair in found if not folded[list(pair)].all()):
                     blind = self._is_blind(winner) and self._is_blind(loser)
                     ids = self._log.id_at(winner), self._log.id_at(loser)
                     yield LostCell(key, column.name, *ids, blind)

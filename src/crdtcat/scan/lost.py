@@ -15,6 +15,7 @@ from crdtcat.chunks.type_codes import decode_type
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.head import Conflict, Head
 from crdtcat.head.columns import Column
+from crdtcat.head.patches import let_go
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, Runs, expand, touched
 from crdtcat.scan.chunk_reader import ChunkReader
@@ -27,11 +28,13 @@ from crdtcat.store import Store
 def lost_value(head: Head, cell: LostCell, store: Store, footers: FooterCache) -> pa.Table:
     """What the loser wrote for one key, as one row of that column. Reads keys and cells of its chunks.
 
-    Raises `NotFound`: its version or its column is not in this head.
+    Raises `NotFound`: its version or its column is not in this head, or an expiry let its rows go.
     """
-    log, version = head.log, head.log.index_of(cell.loser)
+    log, version, gone = head.log, head.log.index_of(cell.loser), let_go(head.log)
     chunks = range(int(log.chunk_start[version]), int(log.chunk_start[version + 1])) if version >= 0 else ()
-    for chunk in reversed(chunks):  # of several rows of one key the last one counts
+    for chunk in (
+        at for at in reversed(chunks) if not gone[at]
+    ):  # of several rows of one key the last counts
         fields = head.columns.fields(int(log.chunk_schema[chunk]))
         for field in (field for field in fields if field.column.name == cell.column):
             shown = [column for column in head.columns.all if field.column in column.instances]
@@ -55,7 +58,7 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
 
     Raises:
         InvalidArgument: a conflict that is not about cells.
-        NotFound: its loser or its column is not in this head.
+        NotFound: its loser or its column is not in this head, or an expiry let its values go.
     """
     if not isinstance(conflict, Conflict):
         raise InvalidArgument(f"{conflict!r:.80} is no conflict: pass one of table.conflicts()")
@@ -73,6 +76,8 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
     if conflict.kind == "misfit":
         return _misfits(head, column, version, reader)
     chunk, place, row = _cells(head, conflict, version)
+    if let_go(head.log)[chunk].any():
+        raise _expired(head, conflict.subject, version)
     parts, rows = [], []
     for source in np.unique(chunk).tolist():
         mine = chunk == source
@@ -89,12 +94,15 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
 def _misfits(head: Head, column: Column, version: int, reader: ChunkReader) -> pa.Table:
     """What a version stored of a column in a type that does not fit it; of several such types, the first."""
     log, columns = head.log, head.columns
+    gone = let_go(log)
     parts: list[pa.Array] = []
     types: list[pa.DataType] = []
     for chunk in range(int(log.chunk_start[version]), int(log.chunk_start[version + 1])):
         field = columns.source(column, int(log.chunk_schema[chunk]), version)
         if field is None or columns.fits(field, column):
             continue
+        if gone[chunk]:
+            raise _expired(head, column.name, version)
         types.append(decode_type(field.type))
         if types[-1] == types[0]:
             written = replace(column, type=types[0], order=())
@@ -104,6 +112,11 @@ def _misfits(head: Head, column: Column, version: int, reader: ChunkReader) -> p
             f"table {head.table!r} no longer has what {log.id_at(version)} wrote to {column.name!r}"
         )
     return pa.table({column.name: pa.chunked_array(parts, types[0])})
+
+
+def _expired(head: Head, column: str, version: int) -> NotFound:
+    id = head.log.id_at(version)
+    return NotFound(f"table {head.table!r}: what {id} wrote to {column!r} was let go by an expiry")
 
 
 def _cells(head: Head, conflict: Conflict, version: int) -> tuple[Integers, Integers, Integers]:

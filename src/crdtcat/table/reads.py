@@ -135,7 +135,7 @@ class Reads(Handle):
         Its rows are those of `conflict.rows`, in order; of a cell that `lost_cells` told, one row; of a
         misfit, all that its version wrote to the column, in the type it wrote. Requests: a refresh, and a
         read of those chunks. Raises `InvalidArgument` for a conflict that is not about
-        cells, `NotFound` if its version was expired.
+        cells, `NotFound` if its version was expired, or what it wrote was let go by an expiry.
         """
         head = travel.head_at(self._session, at)
         if isinstance(conflict, LostCell):
