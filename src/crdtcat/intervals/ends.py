@@ -57,7 +57,7 @@ class Ends:
             return Ends(array.tolist(), array)
         return Ends([self._values[place] for place in which.tolist()])
 
-    def merged(self, other: Ends) -> tuple[Ends, Integers, Integers]:
+    def together(self, other: Ends) -> tuple[Ends, Integers, Integers]:
         """The ends of both, and at which places of them mine stand, and theirs. O(n log n); vectorized where
         all are of one kind of number.
 

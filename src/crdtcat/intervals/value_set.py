@@ -143,7 +143,7 @@ class ValueSet:
 
     def _aligned(self, other: ValueSet) -> tuple[Ends, Runs, Runs]:
         """The ends of both, and the runs of each by their numbers. O(n log n)."""
-        ends, mine, theirs = self._ends.merged(other._ends)
+        ends, mine, theirs = self._ends.together(other._ends)
         return ends, _renumbered(self._runs, mine, len(ends)), _renumbered(other._runs, theirs, len(ends))
 
     def _touched(self, other: ValueSet) -> tuple[Integers, Integers]:
