@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
@@ -47,6 +48,19 @@ def test_own_checkpoint_is_read_back_once(place: Place) -> None:
     }  # rows move to a segment, then the bundle
     assert asked(catalog, table.head) == {"list": 1, "get": 1}
     assert asked(catalog, table.checkpoint) == {"list": 1, "get": 1}  # nothing waits: only coverage is read
+
+
+def test_a_checkpoint_stores_a_segment_for_each_set_of_columns(place: Place) -> None:
+    catalog = place.open()
+    table = catalog.create_table("t", SCHEMA)
+    table.append(few())
+    table.add_column("more", pa.int32())
+    rows = few(start=10)
+    table.append(rows.append_column("more", pa.nulls(rows.num_rows, pa.int32())))
+    table.update("n = 1", {"more": 7})
+    table.head()
+    # Rows with and without the new column, the new value of an update, and the bundle.
+    assert asked(catalog, table.checkpoint)["put"] == 4
 
 
 def test_collection_reads_back_what_it_deletes(place: Place) -> None:

@@ -36,8 +36,8 @@ class Version:
         rebases: how often the commit was moved past others, where a verb returns it; 0 in histories, and in
             merge mode: nothing is in the way.
         number: its place in a table in CAS mode, from 1; 0 for versions without one. Of several changes by
-            one transaction the last has it. Repetitions under a key
-            and aborted transactions take numbers, too: it may be above `head.version`, which counts the rest.
+            one transaction the last has it. Repetitions under a key and aborted transactions take numbers,
+            too: it may be above `head.version`, which counts the rest.
         rows_added: rows it added; in a keyed table, those it upserted.
         rows_updated: rows it gave new values, as it knew them. Some may have been deleted at the same time.
         rows_deleted: rows it deleted, as it knew them: others may have deleted the same. An overwrite

@@ -200,7 +200,8 @@ def _outdone(before: Head, after: Head, fresh: Array) -> Iterator[tuple[int, int
 
 
 def _is_stored(plan: Plan, chunk: int) -> bool:
-    """Whether a chunk is in a segment or in its version's file. Folding lets go of those nobody needs."""
+    """Whether a chunk is in a segment or in its version's file. Expiry lets go of those nobody needs, and
+    `head.patches.let_go`, which goes by what this log has folded, misses some of them here."""
     log = plan.head.log
     version = int(log.chunk_version[chunk])
     inlined = (log.id_at(version).to_bytes(), chunk - int(log.chunk_start[version]))
