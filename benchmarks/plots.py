@@ -30,7 +30,7 @@ OTHERS = ("#d62728", "#8c564b", "#e377c2", "#7f7f00", "#2ca02c")
 @dataclass(frozen=True)
 class Plot:
     """Series of (x, y) on two logarithmic axes: what is measured here spans orders of magnitude. Where all
-    have one and the same x, a bar for each.
+    have one and the same x, a bar for each; `x` may then be nothing.
 
     Attributes:
         name: part of the file's name.
@@ -61,7 +61,7 @@ class Plot:
         bars = {name: line[0][1] for name, line in self.series.items() if line and line[0][1] > 0}
         height = TOP + BAR * len(bars) + BOTTOM
         across = _Axis([*bars.values()], RIGHT, WIDTH - LEFT, exact=False)
-        parts = _begun(f"{self.title}, {x:,g} {self.x}", height)
+        parts = _begun(f"{self.title}, {x:,g} {self.x}" if self.x else self.title, height)
         for value in across.ticks:
             at = across.at(value)
             parts.append(f'<path d="M{at:.1f} {TOP - 4}V{height - BOTTOM}" stroke="#ddd"/>')

@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -62,6 +62,21 @@ class Results:
         assert len(set(header)) == len(header), f"JSON keeps one of two columns of one name: {header}"
         self.tables.append(Table(title, header, rows, note))
         print(f"\n{self.tables[-1].markdown()}", flush=True)
+
+    def bars(
+        self, figure: str, by: Sequence[str] = ("engine",), where: Mapping[str, Any] | None = None
+    ) -> None:
+        """Draw one column of the last table: a bar for each row that has what `where` says, named `by`."""
+        table, where = self.tables[-1], where or {}
+        rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+        kept = [row for row in rows if all(row[name] == value for name, value in where.items())]
+        series = {
+            ", ".join(str(row[name]) for name in by): [(1.0, float(row[figure]))]
+            for row in kept
+            if row[figure] is not None
+        }
+        what = ", ".join([table.title, *map(str, where.values())])
+        self.plots.append(Plot(f"{len(self.plots) + 1}", what, "", figure, series))
 
 
 def save(

@@ -36,6 +36,7 @@ class Bench:
         self._batches: list[pa.Table] = []
         self._made = (0, 0, 0)
         self._first = self._each = 0
+        self._counted: Callable[[int, int, float], dict[str, Any]]
         self._warm = False
 
     @property
@@ -176,8 +177,27 @@ class Bench:
             }
             at = time.perf_counter()
             said |= self._persisting({**said, "kind": "update", "column": "value"}, deadline)
-            self._tell({**said, "seconds": time.perf_counter() - at})
+            self._tell({**said, "seconds": time.perf_counter() - at, "at": time.time()})
         return {"began": began, "ended": time.time()}
+
+    def ready_to_count(self, *, place: dict[str, Any], first: int, each: int) -> dict[str, Any]:
+        """Open the table by a handle that will be kept, and that tells what its commits cost."""
+        self._first, self._each = first, each
+        self._counted = self._new(place, "CAS").counted()
+        return {}
+
+    def counted_updates(self, *, commits: int, seconds: float, at_once: int) -> dict[str, Any]:
+        """Update rows of one's own by that handle. Tells each commit."""
+        deadline = time.monotonic() + seconds
+        for number in range(commits):
+            if time.monotonic() >= deadline:
+                break
+            low = self._first + number * at_once % self._each
+            try:
+                self._tell(self._counted(low, low + at_once, float(number)))
+            except Exception as error:  # noqa: BLE001 (a failed commit is a result)
+                self._tell({"error": shown(error)})
+        return {}
 
     def _persisting(self, change: dict[str, Any], deadline: float) -> dict[str, Any]:
         """Change rows by a fresh handle; where the variant is generous, until it stands or time is up."""

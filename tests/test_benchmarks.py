@@ -127,7 +127,7 @@ def test_throughput_reads_what_it_wrote() -> None:
 
 
 def test_writers_of_disjoint_rows_all_commit() -> None:
-    table, requests, overlaps = disjoint.run(TINY).tables
+    table, requests, between, overlaps = disjoint.run(TINY).tables
     assert [row[:3] for row in requests.rows] == [[0, 1, 2], [1, 3, 3], [2, 6, 4], [5, 9, 7], [10, 14, 12]]
     assert column(table, "engine") == [
         "raw",
@@ -138,6 +138,10 @@ def test_writers_of_disjoint_rows_all_commit() -> None:
     ]
     assert column(table, "committed") == [4] * 5
     assert not any([*column(table, "failed"), *column(table, "cut off"), *column(table, "lost")])
+    assert all(0 <= float(str(figure)) <= 3 for figure in column(table, "others meanwhile"))
+    (row,) = between.rows
+    assert row[:4] == [2, 0, 4, 0]
+    assert float(row[6]) <= float(row[7]) + 2 * float(row[5]), "a race lost is a try and a look"
     assert overlaps.rows
 
 
@@ -150,11 +154,20 @@ def test_nothing_is_lost_beside_compactors() -> None:
         assert int(str(column(table, "upkeep runs")[1])) > 0
 
 
-def test_both_of_two_changes_stand() -> None:
+UPDATE_AND_DELETE = ("update / delete", "delete / update")
+
+
+def test_both_of_two_changes_stand_and_in_cas_mode_those_that_do_not_meet() -> None:
     pairs, counted = conflicts.run(TINY).tables
     assert set(column(pairs, "crdtcat")) == {"both"}
     assert set(column(pairs, "raw")) == {"both", "not offered"}  # no catalog, no compaction
-    assert [row[:4] for row in counted.rows] == [["raw", 7, 0, 0], ["crdtcat", 11, 0, 0]]
+    refused = {title for title, *_, said in pairs.rows if said != "both"}
+    assert refused == {f"{pair}, overlapping rows" for pair in ("update / update", *UPDATE_AND_DELETE)}
+    assert [row[:4] for row in counted.rows] == [
+        ["raw", 7, 0, 0],
+        ["crdtcat", 12, 0, 0],
+        ["crdtcat, CAS", 9, 3, 0],
+    ]
 
 
 @pytest.mark.parametrize("variant", ["default", UNFORCED])
@@ -401,7 +414,10 @@ def test_serial_orders_decide_what_is_wrong() -> None:
     shown = {**report, "ids": list(right), "values": list(right.values())}
     assert conflicts.verdict(pair, shown) == "both"
     back = {**right, 60: -1.0}  # the deleted row is alive again
-    assert conflicts.verdict(pair, {**report, "ids": list(back), "values": list(back.values())}) == "WRONG"
+    alive = {**report, "ids": list(back), "values": list(back.values())}
+    assert conflicts.verdict(pair, alive) == "WRONG (no order explains it)"
+    twice = {**shown, "ids": [*right, 0], "values": [*right.values(), right[0]]}
+    assert conflicts.verdict(pair, twice) == "WRONG (rows twice)"
     first = conflicts.after(before, pair[:1])
     shown = {**shown, "ids": list(first), "values": list(first.values())}
     refused = {**shown, "outcomes": ["committed", "Conflict: no"]}
@@ -456,6 +472,12 @@ def test_results_are_kept_as_pages_data_and_plots(tmp_path: Path) -> None:
     bars = Plot("1", "Rate", "processes", "commits/s", {"crdtcat": [(16, 220)], "Delta, generous": [(16, 3)]})
     assert "Rate, 16 processes" in bars.svg()
     assert bars.svg().count("<rect") == 3
+    rows = [["crdtcat", 8, 200.0], ["Delta", 8, 3.0], ["Delta", 32, 1.0], ["Icechunk", 8, None]]
+    results.add("Updates", ["engine", "processes", "updates/s"], rows)
+    results.bars("updates/s", where={"processes": 8})
+    drawn = results.plots[-1]
+    assert drawn.series == {"crdtcat": [(1.0, 200.0)], "Delta": [(1.0, 3.0)]}
+    assert "Updates, 8<" in drawn.svg()
 
 
 @pytest.mark.parametrize(("versions", "per"), [(10, 3), (40, 1)])

@@ -145,3 +145,7 @@ class Engine(ABC):
     def merge(self, changed: pa.Table, deleted: pa.Table) -> None:
         """Upsert `changed` by `id` and delete the ids of `deleted`, as a new version or two."""
         raise Unsupported("no merge in this library")
+
+    def counted(self) -> Callable[[int, int, float], dict[str, Any]]:
+        """An update of rows from one number to another, by one handle, that tells what it cost."""
+        raise Unsupported("its requests are not known")

@@ -13,7 +13,7 @@ from benchmarks.engines.base import Engine, Place, Range
 from benchmarks.engines.forcing import force
 from crdtcat import Catalog
 from crdtcat.store.local import LocalStore
-from crdtcat.store.values import Content
+from crdtcat.store.values import Content, Data
 from crdtcat.table import Table
 
 
@@ -75,6 +75,7 @@ class Ours(Engine):
                 held.change(change)
             except BaseException as error:  # noqa: BLE001 (raised again where the commit is waited for)
                 raised.append(error)
+            finally:
                 store.arrived.set()
 
         thread = threading.Thread(target=work)
@@ -102,6 +103,25 @@ class Ours(Engine):
             case _:
                 self.table.compact()
 
+    def counted(self) -> Callable[[int, int, float], dict[str, Any]]:
+        """Requests are those of the handle's own store, without upkeep, which has a thread of its own."""
+        catalog = Catalog(self.place.url, self.place.storage_options, upkeep=False)
+        table = catalog.table("bench")
+        table.head()
+
+        def update(low: int, high: int, value: float) -> dict[str, Any]:
+            parent, before = table._session.chain.parent, catalog.store.requests.snapshot()
+            made = table.update_rows(low, high, [{"value": value}] * (high - low))
+            cost = catalog.store.requests.since(before)
+            assert parent is not None
+            return {
+                "between": made.number - parent.number - 1,
+                "lost": cost.put - 1,
+                "requests": cost.put + cost.get + cost.list,
+            }
+
+        return update
+
     def replace(self, rows: pa.Table) -> None:
         self.table.write(rows)
 
@@ -124,9 +144,16 @@ class HeldStore(LocalStore):
         self.arrived, self.go_on = threading.Event(), threading.Event()
 
     def put(self, name: str, data: Content) -> None:
+        self._hold()
+        super().put(name, data)
+
+    def create(self, name: str, data: Data) -> bool:
+        self._hold()
+        return super().create(name, data)
+
+    def _hold(self) -> None:
         self.arrived.set()
         self.go_on.wait()
-        super().put(name, data)
 
 
 ENGINE = Ours

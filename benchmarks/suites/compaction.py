@@ -64,6 +64,7 @@ def run(job: Job) -> Results:
             table,
             " ".join([*notes[load], job.absent()]).strip(),
         )
+        results.bars("p99 beside ms")
     return results
 
 

@@ -47,6 +47,7 @@ PAIRS: dict[str, tuple[Change, Change]] = {
     "compact / delete": (COMPACT, _delete(0, 100)),
     "update / compact": (_update(0, 100, -1.0), COMPACT),
     "delete / compact": (_delete(0, 100), COMPACT),
+    "compact / compact": (COMPACT, COMPACT),
 }
 
 
@@ -63,13 +64,13 @@ def after(values: Sequence[float], changes: Sequence[Change]) -> dict[int, float
 
 
 def verdict(pair: tuple[Change, Change], found: dict[str, Any]) -> str:
-    """`both`, `refused: ...`, or `WRONG`, from what a worker found."""
+    """`both`, `refused: ...`, or `WRONG: ...`, from what a worker found."""
     accepted = [change for change, said in zip(pair, found["outcomes"], strict=True) if said == "committed"]
     there = dict(zip(found["ids"], found["values"], strict=True))
     repeated = len(there) != len(found["ids"])
     right = any(after(found["before"], order) == there for order in permutations(accepted))
     if repeated or not right:
-        return "WRONG"
+        return f"WRONG ({'rows twice' if repeated else 'no order explains it'})"
     refused = [said.split(":")[0] for said in found["outcomes"] if said != "committed"]
     return "both" if not refused else f"refused ({refused[0]})"
 
@@ -80,7 +81,7 @@ def run(job: Job) -> Results:
     with places() as where:
         for entrant in job.entrants():
             with crew(entrant) as workers:
-                for variant in entrant.variants:
+                for variant in (*entrant.variants, *(["CAS"] if entrant.name == "crdtcat" else [])):
                     name = label(entrant, variant)
                     verdicts[name] = {}
                     for title, (first, second) in PAIRS.items():
@@ -118,7 +119,7 @@ def run(job: Job) -> Results:
                     name,
                     sum(one == "both" for one in found.values()),
                     sum(one.startswith("refused") for one in found.values()),
-                    sum(one == "WRONG" for one in found.values()),
+                    sum(one.startswith("WRONG") for one in found.values()),
                     sum(one == "not offered" or one.startswith("failed") for one in found.values()),
                 ]
                 for name, found in verdicts.items()

@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,24 @@ def measure(
     return point
 
 
+def middle(points: list[Point]) -> Point:
+    """The one of the middle rate, with what went wrong in any of them."""
+    chosen = sorted(points, key=lambda point: point.rate)[len(points) // 2]
+    return replace(
+        chosen,
+        failed=sum(point.failed for point in points),
+        cut=sum(point.cut for point in points),
+        lost=sum(point.lost for point in points),
+        repeated=sum(point.repeated for point in points),
+        errors=sum((point.errors for point in points), Counter()),
+    )
+
+
+def _how_long(seconds: float, commits: int, rounds: int) -> str:
+    each = f"for {seconds:g} s" if commits == ENOUGH else f"{commits} times each"
+    return each if rounds == 1 else f"{each}, the middle of {rounds} rounds"
+
+
 def _account(processes: int, answers: list[Answer], rows: int, seconds: float) -> Point:
     """What the writers told; `seconds` is what it took if some of them were ended."""
     point = Point(processes, cut=sum(answer.cut for answer in answers))
@@ -156,10 +174,12 @@ def series(
     seconds: float,
     commits: int = ENOUGH,
     *,
+    rounds: int = 1,
     unforced: bool = False,
 ) -> Results:
     """All points of all engines, at most `commits` by each process: a table for each place, and a plot. With
-    `unforced`, those who wait for the disk run without waiting, too."""
+    `rounds`, each point is the middle one of so many. With `unforced`, those who wait for the disk run
+    without waiting, too."""
     results = Results()
     rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}
     lines: dict[str, dict[str, list[tuple[float, float]]]] = {kind: {} for kind in kinds}
@@ -181,7 +201,12 @@ def series(
                             progress(f"{kind}, {processes} processes, {name}")
                             try:
                                 most = min(commits, math.ceil(COMMITS_PER_SECOND * seconds / processes))
-                                point = measure(workers, where, kind, variant, processes, most, seconds)
+                                point = middle(
+                                    [
+                                        measure(workers, where, kind, variant, processes, most, seconds)
+                                        for _ in range(rounds)
+                                    ]
+                                )
                             except EngineFailed as error:
                                 row = [name, processes, *[None] * (len(HEADER) - 2)]
                                 rows[kind].append(waiting(row, entrant, kind, variant))
@@ -198,7 +223,7 @@ def series(
                                     f"{name}, {processes} processes: {error_name} ({count} times)."
                                 )
     for number, kind in enumerate(kinds):
-        title = f"{kind}: processes append {ROWS:,} rows at a time for {seconds:g} s"
+        title = f"{kind}: processes append {ROWS:,} rows at a time {_how_long(seconds, commits, rounds)}"
         header = [*HEADER, WAITS] if kind == LOCAL else HEADER
         results.add(title, header, rows[kind], " ".join([*notes[kind], job.absent()]).strip())
         results.plots.append(

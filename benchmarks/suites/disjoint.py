@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
+from benchmarks import passing
 from benchmarks.crew import Crew, EngineFailed, crew
 from benchmarks.engines import UNFORCED, Entrant
 from benchmarks.job import Job, label
+from benchmarks.passing import AT_ONCE, ROWS_EACH
 from benchmarks.places import FAR, LOCAL, NEAR, Places, places
 from benchmarks.report import Results, progress
 from benchmarks.suites.contention import WAITS, waiting
-from crdtcat import Catalog
-from crdtcat.intervals import RowSet
 
 PURPOSE = (
     "Processes update rows of their own, 10 at a time, in one table and one file. Disjoint rows need not "
     "conflict: whoever is refused, or gives up, did its work for nothing. A cold reader then looks whether "
     "every acknowledged value is there."
 )
-ROWS_EACH = 100
-AT_ONCE = 10
 HEADER = [
     "engine",
     "processes",
@@ -37,11 +33,14 @@ HEADER = [
     "cut off",
     "retries by the caller",
     "requests/commit",
+    "others meanwhile",
     "lost",
 ]
 Kinds = dict[str, tuple[int, ...]]
-OURS = (8, 32)
+OURS = (2, 8, 32)
 """Processes of crdtcat in a short run, where peers have fewer: every one of its commits has to stand."""
+NEAREST = ("raw", "Delta", "Lance", "Icechunk")
+"""Who has two processes, too, in a short run, with its defaults. In a full one everybody has all counts."""
 
 
 class Part(NamedTuple):
@@ -57,7 +56,7 @@ class Part(NamedTuple):
 def run(job: Job) -> Results:
     results = Results()
     tiny: Kinds = {LOCAL: (2,)}
-    short: Kinds = {LOCAL: (8,), FAR: (8,)}
+    short: Kinds = {LOCAL: (2, 8), FAR: (2, 8)}
     full: Kinds = dict.fromkeys((LOCAL, FAR), (2, 8, 32))
     kinds = job.pick(tiny, short, full)
     commits, seconds = job.pick((2, 20.0), (30, 1.5), (200, 20.0))
@@ -69,7 +68,7 @@ def run(job: Job) -> Results:
                 for part in (
                     Part(kind, variant, processes, commits, seconds)
                     for kind, counts in kinds.items()
-                    for variant in _variants(entrant, kind)
+                    for variant in _variants(job, entrant, kind)
                     for processes in _processes(job, entrant, variant, counts)
                 ):
                     name = label(entrant, part.variant)
@@ -87,19 +86,24 @@ def run(job: Job) -> Results:
         _with_ratios(rows[kind])
         header = [*HEADER, WAITS] if kind == LOCAL else HEADER
         results.add(title, header, rows[kind], " ".join([*notes[kind], job.absent()]).strip())
-    _requests(results)
-    _overlaps(job, results)
+    passing.requests(results)
+    passing.between(job, results)
+    passing.overlapping(job, results)
     return results
 
 
-def _variants(entrant: Entrant, kind: str) -> tuple[str, ...]:
-    variants = ("default", "CAS") if entrant.name == "crdtcat" else entrant.variants
+def _variants(job: Job, entrant: Entrant, kind: str) -> tuple[str, ...]:
+    named = entrant.variants if entrant.name in NEAREST else job.variants(entrant)
+    variants = ("default", "CAS") if entrant.name == "crdtcat" else named
     return (*variants, UNFORCED) if entrant.forces and kind == LOCAL else variants
 
 
 def _processes(job: Job, entrant: Entrant, variant: str, counts: tuple[int, ...]) -> tuple[int, ...]:
-    more = entrant.name == "crdtcat" and variant != UNFORCED
-    return job.pick(counts, OURS if more else counts, counts)
+    if entrant.name == "crdtcat":
+        short = counts[-1:] if variant == UNFORCED else OURS
+    else:
+        short = counts if entrant.name in NEAREST and variant == "default" else counts[-1:]
+    return job.pick(counts, short, counts)
 
 
 def _with_ratios(rows: list[list[Any]]) -> None:
@@ -142,65 +146,17 @@ def _measured(workers: Crew, where: Places, part: Part) -> tuple[list[Any], str]
     where.forget(place)
     p50, p99 = (float(np.percentile(taken, at)) * 1000 if taken else None for at in (50, 99))
     per = None if requests is None or not taken else requests / len(taken)
-    row = [len(taken) / wall, None, p50, p99, len(taken), len(errors), cut, retries, per, lost]
+    meanwhile = _meanwhile(events)
+    row = [len(taken) / wall, None, p50, p99, len(taken), len(errors), cut, retries, per, meanwhile, lost]
     return row, errors[0][:160] if errors else ""
 
 
-def _requests(results: Results) -> None:
-    """Counted, not timed: what an append in CAS mode asks for that comes after others, nobody racing."""
-    rows = [
-        [between, _asked(between, met=False), _asked(between, met=True), 2 + between]
-        for between in (0, 1, 2, 5, 10)
-    ]
-    results.add(
-        "Requests of a commit past others, CAS mode",
-        ["commits between", "of a handle that had met nobody", "of one that had met others", "2 + between"],
-        rows,
-        "Each race lost costs a try and a look besides; what no scheme can have together is in "
-        "[008](../design/008-cas.md#what-a-commit-past-k-others-must-cost).",
-    )
-
-
-def _asked(between: int, *, met: bool) -> int:
-    url = f"memory://disjoint-{secrets.token_hex(8)}"
-    catalog, other = Catalog(url, upkeep=False), Catalog(url, upkeep=False)
-    table = catalog.create_table("t", pa.schema([("n", pa.int64())]), mode="cas")
-    table.append([{"n": 0}])
-    theirs = other.table("t")
-    if met:
-        theirs.append([{"n": 1}])
-        table.append([{"n": 2}])
-    for _ in range(between):
-        theirs.append([{"n": 3}])
-    before = catalog.store.requests.snapshot()
-    table.append([{"n": 4}])
-    cost = catalog.store.requests.since(before)
-    return int(cost.put + cost.get + cost.list)
-
-
-def _overlaps(job: Job, results: Results) -> None:
-    rows = []
-    small = [(10, 1_000)]
-    sizes = [*small, (10, 10_000), (10, 100_000), (10, 1_000_000), (100_000, 100_000)]
-    for mine, theirs in job.pick(small, sizes, [*sizes, (1_000_000, 1_000_000)]):
-        one, other = _spread(mine, 0), _spread(theirs, 5)
-        best = min(_timed(one, other) for _ in range(20 if theirs < 1_000_000 else 5))
-        rows.append([f"{mine:,}", f"{theirs:,}", best * 1e6])
-    results.add(
-        "What two write sets share: intervals of mine against intervals of theirs, none of which meet",
-        ["intervals of mine", "of theirs", "microseconds"],
-        rows,
-    )
-
-
-def _spread(count: int, offset: int) -> RowSet:
-    """Intervals of 3 rows, evenly over ten million rows of 1,000 chunks."""
-    place = np.linspace(0, 9_999_980, count).astype(np.int64) // 10 * 10 + offset
-    groups, starts = place // 10_000, place % 10_000
-    return RowSet(groups, starts, starts + 3)
-
-
-def _timed(mine: RowSet, theirs: RowSet) -> float:
-    began = time.perf_counter()
-    assert not len(mine & theirs)
-    return time.perf_counter() - began
+def _meanwhile(events: list[dict[str, Any]]) -> float | None:
+    """How many commits were acknowledged from the beginning of one to its own end, on average: those that it
+    had to pass, as far as a clock tells."""
+    if not events:
+        return None
+    ends = np.sort([event["at"] for event in events])
+    began = np.array([event["at"] - event["seconds"] for event in events])
+    at = np.array([event["at"] for event in events])
+    return float(np.mean(np.searchsorted(ends, at) - np.searchsorted(ends, began)))

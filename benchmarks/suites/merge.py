@@ -12,6 +12,7 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.job import Job
+from benchmarks.plots import Plot
 from benchmarks.report import Results, best, progress
 from benchmarks.rows import batch
 from benchmarks.small_commits import FOLDER, small_commits
@@ -62,6 +63,12 @@ def _bundles(job: Job, results: Results) -> None:
         rows,
         "Both check every byte against the file's BLAKE3, and leave statistics unloaded.",
     )
+    lines = {
+        "decode": [(row[0], row[1]) for row in rows],
+        "decode and join": [(row[0], row[2]) for row in rows],
+        "fold into a head": [(row[0], row[4]) for row in rows],
+    }
+    results.plots.append(Plot("1", "Joining interleaved bundles", "versions", "ms", lines))
 
 
 def _files(job: Job, results: Results) -> None:

@@ -28,8 +28,11 @@ class Replay:
     rows: list[list[Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def show(self, job: Job, results: Results, title: str, header: list[str], report: str) -> None:
+    def show(
+        self, job: Job, results: Results, title: str, header: list[str], report: str, figure: str
+    ) -> None:
         results.add(title, header, self.rows, " ".join([report, *self.notes, job.absent()]).strip())
+        results.bars(figure)
 
 
 def run(job: Job) -> Results:
@@ -78,6 +81,7 @@ class _Appends:
             "time, local disk",
             [*header, "acknowledged rows lost", "commits/s", WAITS],
             "The report: 142 of 2,000 given up.",
+            "commits/s",
         )
 
 
@@ -128,6 +132,7 @@ class _Tasks:
                 "acknowledged rows lost",
             ],
             "The report: up to 20 s per commit.",
+            "slowest s",
         )
 
 
@@ -177,4 +182,5 @@ class _Opening:
             ["engine", "commits made", "seconds to make them", "seconds to open and count", "commits found"],
             "The report: 30 s to open, on S3. Raw reads the ids of all its files. Icechunk is left out: its "
             "arrays are as long as they were made, and have no rows to count.",
+            "seconds to open and count",
         )

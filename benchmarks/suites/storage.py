@@ -68,6 +68,8 @@ def run(job: Job) -> Results:
             ]
         ),
     )
+    for case in rewritten.cases:
+        results.bars("all versions MB", ("engine", "stored by"), {"case": case})
     table, notes = changed.found()
     results.add(
         f"{changed.count} versions of {changed.rows:,} rows x 6 columns",

@@ -77,6 +77,8 @@ def run(job: Job) -> Results:
             ]
         ).strip(),
     )
+    results.bars("ingest MB/s")
+    results.bars("full scan MB/s")
     return results
 
 
