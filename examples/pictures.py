@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
+import time
 from html import escape
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def tasks(folder: Path) -> str:
         for worker in chance.sample(range(WRITERS), 2 if task % 9 == 4 else 1):  # every ninth task runs twice
             version = lakes[worker].commit("events", {"id": [task]}, key=f"load/{task}")
             by[str(version.id)] = worker
+            time.sleep(0.002)  # in one millisecond the order is by chance, and the picture would be, too
     table.compact()
     head = table.head()
     assert table.read().num_rows == COMMITS

@@ -21,9 +21,10 @@ from crdtcat.errors import (
     NotFound,
     SchemaMismatch,
 )
-from crdtcat.head import Chunk, Conflict, Diff, Head, Snapshot, Version, check_proof, check_rows
+from crdtcat.head import Chunk, Conflict, Head, Snapshot, Version, check_proof, check_rows
 from crdtcat.merkle import Proof
 from crdtcat.scan import Scan
+from crdtcat.scan.difference import Diff
 from crdtcat.table import Table
 
 __version__ = "0.1.0"

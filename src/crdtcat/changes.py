@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
 from crdtcat.cold_claims import newest
-from crdtcat.conflicts import Answer, Overlap, WriteSet, overlaps, write_set
+from crdtcat.conflicts import Answer, Kind, Overlap, WriteSet, overlaps, write_set
 from crdtcat.conflicts.resolve import Policy
+from crdtcat.conflicts.tagged_rows import TaggedRows
 from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
 from crdtcat.key_reading import KeyReader
 from crdtcat.log import Log, join
@@ -76,6 +77,7 @@ class LogChange:
         taken: idempotency keys that it has met, and whose: what comes later under one of them counts for
             nothing, so nothing is in its way, nor is it in anybody's.
         known: such keys in what its handle has read of the log.
+        dead: rows that those it has met deleted, by version.
     """
 
     folder: str
@@ -93,6 +95,7 @@ class LogChange:
     since: Parent = NO_CLAIM
     taken: dict[str, VersionId] = field(default_factory=dict)
     known: KnownKeys | None = None
+    dead: dict[VersionId, TaggedRows] = field(default_factory=dict)
 
     @property
     def key(self) -> str | None:
@@ -101,7 +104,7 @@ class LogChange:
 
     def from_the_start(self) -> LogChange:
         """The same change, to be held against everything again."""
-        return replace(self, taken={})
+        return replace(self, taken={}, dead={})
 
     @property
     def counts_for_nothing(self) -> bool:
@@ -191,12 +194,19 @@ def conflicts_with(change: LogChange, writes: Sequence[WriteSet], theirs: WriteS
         return ()
     reader = change.key_reader
     standing = ((part, mine) for part, mine in enumerate(writes) if not change.repeats(mine))
+    deletes = change.policy.minds(Kind.DELETE_DELETE)
     pairs = (
-        (part, (mine, theirs) if reader is None else reader.exact(mine, theirs)) for part, mine in standing
+        (part, (mine, theirs) if reader is None else reader.exact(mine, theirs, deletes=deletes))
+        for part, mine in standing
     )
-    met = (replace(item, part=part) for part, pair in pairs for item in overlaps(*pair))
+    dead = [rows for id, rows in change.dead.items() if id < theirs.id]
+    met = (replace(item, part=part) for part, pair in pairs for item in overlaps(*pair, dead))
     found = tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
-    return conflicts_with(change, writes, theirs) if found and change.knows_more(theirs) else found
+    if found and change.knows_more(theirs):
+        return conflicts_with(change, writes, theirs)
+    if theirs.deletes and any(mine.touches_rows for mine in writes):
+        change.dead[theirs.id] = theirs.gone
+    return found
 
 
 def judged_by(change: LogChange, writes: Sequence[WriteSet], log: Log, index: int) -> Verdict:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crdtcat.claiming import commit_claim
 from crdtcat.conflicts.resolve import Policy
-from crdtcat.errors import CommitConflict, CommitContended, InvalidArgument
+from crdtcat.errors import CommitConflict, CommitContended, Expired, InvalidArgument
 from crdtcat.locks import ForkSafeLock
 from crdtcat.modes import ModeSwitched
 from crdtcat.protocol import Put
@@ -71,6 +71,9 @@ def commit_claimed(
         error.again = again
         session.notes.forget()
         tell_rest(error, session, seen)
+        raise
+    except Expired:  # what was read can never be judged: else no later commit of this thread could be, either
+        session.notes.forget()
         raise
     session.notes.forget()
     tried.append(replace(version_of(id, operation, whole, session.state.log), number=number, rebases=rebases))

@@ -10,7 +10,7 @@ any commit that took too long and was never acknowledged.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from crdtcat.clock import VersionId
@@ -79,18 +79,30 @@ def require_settled(session: Session) -> None:
         )
 
 
-def is_passed_by(session: Session, id: VersionId, version: VersionId) -> bool:
-    """Whether a transaction that was just stored, and holds this version of a table, counts for nothing.
+def is_passed_by(held: Sequence[tuple[Session, VersionId]], id: VersionId) -> bool:
+    """Whether a transaction that was just stored, and holds these versions of tables, counts for nothing.
 
-    No request unless that took long; then a refresh, which settles it. Raises `CommitUnknown`.
+    No request unless that took long; then what `is_counted` costs. Raises `CommitUnknown`.
     """
+    session = held[0][0]
     if not is_late(session.store, id.hlc, session.options.max_commit_delay_seconds):
         return False
-    try:
-        log = session.refresh().state.log
-        require_settled(session)
-    except NotFound:  # dropped: nothing of it counts there in any case
-        return False
-    except StoreError as error:
-        raise CommitUnknown(f"{id} is stored, and may have been passed by meanwhile: {error}") from error
-    return log.index_of(version) < 0
+    return not is_counted(held, id)
+
+
+def is_counted(held: Iterable[tuple[Session, VersionId]], id: VersionId) -> bool:
+    """Whether a transaction that holds these versions of tables is there, and counts.
+
+    A refresh of one table, which settles it for all: of the first that was not dropped. Where all were,
+    nobody reads it in any case: true. Raises `CommitUnknown`.
+    """
+    for session, version in held:
+        try:
+            log = session.refresh().state.log
+            require_settled(session)
+        except NotFound:  # dropped: nothing of it counts there in any case
+            continue
+        except StoreError as error:
+            raise CommitUnknown(f"{id} may be stored, and passed by meanwhile: {error}") from error
+        return log.index_of(version) >= 0
+    return True

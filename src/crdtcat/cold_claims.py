@@ -132,7 +132,7 @@ def newest_by_hint(session: Session) -> Parent | None:
     one GET more where somebody has claimed since what bundles have."""
     store, folder = session.store, session.folder
     (data,) = store.get_many([(hint_name(folder), 0, None)])
-    hint = None if data is None else _decoded(data, hint_name(folder))
+    hint = None if data is None else decoded_hint(data, hint_name(folder))
     if hint is None:
         return None
     names = listed_after(session, claim_name(folder, hint.parent.number - 1))
@@ -183,14 +183,15 @@ def write_hint(session: Session, parent: Parent, bundle: str) -> None:
         session.store.put(hint_name(session.folder), seal_json(content))
 
 
-class _Hint(NamedTuple):
+class Hint(NamedTuple):
     """What a hint says: a claim, and the bundle whose newest it is. Of hints of before no bundle is known."""
 
     parent: Parent
     bundle: str
 
 
-def _decoded(data: ObjectBytes, name: str) -> _Hint | None:
+def decoded_hint(data: ObjectBytes, name: str) -> Hint | None:
+    """What a hint says; `None` where it cannot be read."""
     try:
         content = unseal_json(data, name)
         number, id = content["number"], VersionId.parse(content["id"])
@@ -198,4 +199,4 @@ def _decoded(data: ObjectBytes, name: str) -> _Hint | None:
         return None
     bundle = content.get("bundle", "")
     known = isinstance(number, int) and number > 0 and isinstance(bundle, str)
-    return _Hint(Parent(number, id), bundle) if known else None
+    return Hint(Parent(number, id), bundle) if known else None

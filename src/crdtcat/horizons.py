@@ -6,7 +6,7 @@ it was slow, and knows from the base whether its version counts (model: proofs/t
 greatest proposal matters, so lesser ones may be deleted, and an expirer that gives up takes its own back.
 
 Whoever names a snapshot (a tag, the start of a branch) looks here after it has said so. The expirer looks for
-such names after it has proposed. One of the two sees the other.
+such names after it has proposed. One of the two sees the other (`crdtcat.verbs.naming`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 ABANDONED_MS: Final = 1_200_000  # a proposal this old, without a base, is of somebody who died
 
 
+_BRINGS: Final = "-brings"
+
+
 class Proposal(NamedTuple):
     """A proposed horizon and the file that says so."""
 
@@ -32,16 +35,29 @@ class Proposal(NamedTuple):
     name: str = ""
     modified_ms: int = 0
 
+    @property
+    def brings(self) -> bool:
+        """Whether what is folded comes from another catalog: then no listing here shows all of it."""
+        return self.name.endswith(_BRINGS)
+
 
 def _folder(table: str, incarnation: int) -> str:
     return f"tables/{table}/refs/horizons{'' if incarnation == 1 else f'~{incarnation}'}/"
 
 
-def propose(store: Store, table: str, incarnation: int, horizon: int) -> Proposal:
+def propose(store: Store, table: str, incarnation: int, horizon: int, *, brings: bool = False) -> Proposal:
     """Propose a horizon. One PUT."""
-    name = f"{_folder(table, incarnation)}{horizon:016x}-{secrets.token_hex(8)}"
+    unique = f"{secrets.token_hex(8)}{_BRINGS if brings else ''}"
+    name = f"{_folder(table, incarnation)}{horizon:016x}-{unique}"
     store.put(name, b"")
     return Proposal(horizon, name)
+
+
+def propose_instead(store: Store, table: str, incarnation: int, horizon: int, mine: Proposal) -> Proposal:
+    """Propose another horizon, or the same anew, and then take back what was proposed. A PUT and a DELETE."""
+    found = propose(store, table, incarnation, horizon, brings=mine.brings)
+    withdraw(store, [mine.name])
+    return found
 
 
 def proposals(store: Store, table: str, incarnation: int) -> list[Proposal]:
@@ -63,15 +79,6 @@ def withdraw(store: Store, names: list[str]) -> None:
     """Take proposals back. One DELETE, none for none."""
     if names:
         store.delete(names)
-
-
-def under_way(store: Store, table: str, incarnation: int, done: int) -> int:
-    """The greatest proposal above `done` that somebody may still be working on, or 0. One LIST."""
-    oldest_ms = store_now_ms(store) - ABANDONED_MS
-    found = proposals(store, table, incarnation)
-    return max(
-        (item.horizon for item in found if item.horizon > done and item.modified_ms > oldest_ms), default=0
-    )
 
 
 def is_late(store: Store, timestamp: int, delay_seconds: float) -> bool:

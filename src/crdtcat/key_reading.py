@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import TYPE_CHECKING
 
 from crdtcat.chunks.read import FooterCache, read_chunks
 from crdtcat.conflicts import WriteSet
-from crdtcat.conflicts.keys import KeyPart, Keys, KeySource
+from crdtcat.conflicts.keys import KeyPart, Keys, KeySource, meeting
 from crdtcat.errors import Corrupt
 from crdtcat.limits import KEY_ROWS_MAX
 
@@ -37,8 +36,9 @@ class KeyReader:
         self._verify, self._footers = session.options.verify, FooterCache()
         self._mine: dict[KeySource, Keys] = {}
 
-    def exact(self, mine: WriteSet, theirs: WriteSet) -> tuple[WriteSet, WriteSet]:
-        """Both, with the keys of chunks that may share some. Nothing is read where ranges tell.
+    def exact(self, mine: WriteSet, theirs: WriteSet, *, deletes: bool) -> tuple[WriteSet, WriteSet]:
+        """Both, with the keys of chunks that may share some. Nothing is read where ranges tell, nor of keys
+        that both delete, unless somebody minds that (`deletes`).
 
         Else one GET for the footer of each segment, and one for each run of key columns in it; those of mine
         once. Where that is too much, or a segment of theirs is damaged or gone, ranges stay, and say why.
@@ -49,9 +49,9 @@ class KeyReader:
         """
         if mine.ops.is_overwrite:  # compared by scope
             return mine, theirs
-        meeting = [pair for pair in product(mine.keys, theirs.keys) if _may_meet(*pair)]
-        ours = _unknown([pair[0] for pair in meeting])
-        others = _unknown([pair[1] for pair in meeting])
+        unsure = [pair for pair in meeting(mine.keys, theirs.keys) if _matters(*pair, deletes=deletes)]
+        ours = _unknown([pair[0] for pair in unsure])
+        others = _unknown([pair[1] for pair in unsure])
         if not ours and not others:
             return mine, theirs
         count = sum(source.rows for source in (*ours, *others))
@@ -95,14 +95,14 @@ def key_reader(session: Session) -> KeyReader | None:
     return KeyReader(session) if session.settings.key else None
 
 
-def _may_meet(mine: KeyPart, theirs: KeyPart) -> bool:
-    """Whether they would be a conflict, had they a key in common, and their files do not tell."""
-    if mine.gone and theirs.gone:
-        return False  # both delete: nobody minds
+def _matters(mine: KeyPart, theirs: KeyPart, *, deletes: bool) -> bool:
+    """Whether they would be a conflict, had they a key in common, and their files do not tell whether."""
+    if mine.gone and theirs.gone and not deletes:
+        return False
     named = {column.name for column in theirs.columns}
     if not mine.gone and not theirs.gone and not any(column.name in named for column in mine.columns):
         return False
-    return (mine.exact is None or theirs.exact is None) and not mine.apart(theirs)
+    return mine.exact is None or theirs.exact is None
 
 
 def _unknown(parts: Sequence[KeyPart]) -> list[KeySource]:

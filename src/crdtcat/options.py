@@ -59,9 +59,9 @@ class Options(BaseModel):
         isolation: CAS mode: "snapshot": a commit fails if another touched the same. "serializable": also if
             another changed what was read for it, by the same thread through the same handle since its last
             commit, or in the same transaction.
-        on_conflict: CAS mode: "fail", "ours", "theirs", a function that is given both sides, or a map from
-            kinds of conflict to these. A word goes for every kind that allows it, so "fail" is stricter than
-            `None`, which lets both stand where nobody loses anything.
+        on_conflict: CAS mode: "fail", "ours", "theirs", "both", a function that is given both sides, or a map
+            from kinds of conflict to these. A word goes for every kind that allows it, so "fail" is stricter
+            than `None`, which lets both stand where nobody loses anything.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -49,7 +49,7 @@ START_MS_MAX: Final = 1000 * TRANSACTION_SECONDS_MAX // 4
 """How long a branch goes by what it has read of its source."""
 
 _OF_STATE: Final = ("_lock", "_state", "_head", "_tree", "start", "summaries", "last_fit", "listed_at")
-_LEFT_BEHIND: Final = frozenset({"clock", "writer", "chain", "notes", "switching", *_OF_STATE})  # by copies
+_NOT_COPIED: Final = frozenset({"clock", "writer", "chain", "notes", "switching", "bundled_to", *_OF_STATE})
 
 
 class Session:
@@ -67,6 +67,7 @@ class Session:
         life: which life of the branch's name.
         source: for a branch, its source and the snapshot of it that it starts with.
         kept: whether the log is read although its branch was deleted, because others start from it.
+        after: for a branch, the time that all commits to it are stamped above, blind ones too.
     """
 
     def __init__(
@@ -83,17 +84,15 @@ class Session:
         life: int = 1,
         source: tuple[Session, Snapshot] | None = None,
         kept: bool = False,
+        after: int = 0,
     ) -> None:
         self.store, self.table, self.branch, self.life = store, table, branch, life
-        self.settings, self.options = settings, options
-        self.opened_with = settings
+        self.settings, self.opened_with, self.options = settings, settings, options
         self.origin = origin or new_origin()
         self.folder = log_folder(table, branch, settings.incarnation, life)
-        self.source, self.kept = source, kept
+        self.source, self.kept, self.after = source, kept, after
         self._knowledge = Knowledge(known_from_settings(settings))
-        self.dropped = False
-        self.marked = False
-        self.is_settled = True
+        self.dropped, self.marked, self.is_settled = False, False, True
         self._start(None if copied else clock)
 
     def _start(self, clock: HybridClock | None) -> None:
@@ -104,6 +103,7 @@ class Session:
             self.clock, self.writer = shared_writer(self.origin, self.folder, max_skew_ms)
         else:
             self.clock, self.writer = clock, Writer(self.folder, clock, max_skew_ms)
+        self.clock.observe(self.after)
         self._lock = ForkSafeLock()
         self._state = State(self.folder)
         self.start: Log | None = None if self.source else empty_log()
@@ -112,11 +112,11 @@ class Session:
         self._tree: Tree | None = None
         self.summaries: dict[str, Summary] = {}
         self.chain, self.notes = Chain(), Notes()
-        self.listed_at, self.switching = -np.inf, False
+        self.listed_at, self.switching, self.bundled_to = -np.inf, False, ""
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in _LEFT_BEHIND}
+        return {name: value for name, value in self.__dict__.items() if name not in _NOT_COPIED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -172,8 +172,9 @@ class Session:
             marked=self.marked,
             described=described,
         )
+        at_hand = {**self.writer.recent.taken(), **self.chain.at_hand(self.options.grace_seconds / 2)}
         try:
-            return run(first, self.store, self.chain.at_hand(self.options.grace_seconds / 2))
+            return run(first, self.store, at_hand)
         except Corrupt:  # a straggler in the log of a dropped table has lost its predecessors
             self.check_not_dropped([item.name for item in self.store.list(self.folder)])
             raise
@@ -194,8 +195,7 @@ class Session:
     def _advance(self, state: State) -> None:
         if state is self._state:
             return
-        if len(state.log):  # first, so that whatever interrupts us no commit sorts before what it saw
-            self.clock.observe(max(int(state.log.id_fields["hlc"].max()), state.log.horizon))
+        self.clock.observe(state.latest)  # first: whatever interrupts us, no commit sorts before what it saw
         if self._head is not None:
             self._tree = self._head.tree_at_hand
         self._state, self._head = state, None

@@ -17,7 +17,7 @@ import numpy as np
 
 from crdtcat.changes import LogChange
 from crdtcat.conflicts import Answer, Kind, Overlap
-from crdtcat.conflicts.resolve import stands_as_it_is
+from crdtcat.conflicts.resolve import possible, stands_as_it_is
 from crdtcat.errors import CommitConflict, CrdtcatError
 from crdtcat.incarnations import MAIN
 from crdtcat.limits import CONFLICTS_MAX
@@ -146,4 +146,17 @@ def _message(by_table: ByTable, intro: Intro) -> str:
         lines += map(str, found[:SHOWN_MAX])
         if len(found) > SHOWN_MAX:
             lines.append(f"... and {len(found) - SHOWN_MAX} more")
-    return "\n  ".join(lines)
+    return "\n  ".join([*lines, *_answers(by_table)])
+
+
+def _answers(by_table: ByTable) -> list[str]:
+    """What may be said of each kind among them, so that nobody says what cannot be had."""
+    words: dict[str, set[str]] = {}
+    for overlap in (item for found in by_table.values() for item in found):
+        may = {answer.value for answer in overlap.kind.rule.allowed if possible(overlap, answer) is answer}
+        words[overlap.kind.value] = words.get(overlap.kind.value, may) & may - {Answer.FAIL.value}
+    return [
+        f"{kind} may be answered {', '.join(sorted(may))}, or by a function"
+        for kind, may in sorted(words.items())
+        if may
+    ]

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from crdtcat.arguments import require_flag
 from crdtcat.clock import HybridClock
 from crdtcat.errors import NotFound
-from crdtcat.format.settings import dropped_name
+from crdtcat.format.settings import dropped_name, parse_log_folder
 from crdtcat.importing import ImportResult, import_here, plan_import
 from crdtcat.incarnations import MAIN, exists
 from crdtcat.maintenance import (
@@ -25,12 +25,13 @@ from crdtcat.maintenance import (
 )
 from crdtcat.maintenance.beside import EXIT_SECONDS_MAX, settled
 from crdtcat.maintenance.progress import teller
-from crdtcat.maintenance.transactions import TransactionsResult, collect_transactions
+from crdtcat.maintenance.transactions import TransactionsResult, collect_transactions, is_needed
 from crdtcat.options import COLLECT_GRACE_SECONDS, Options
 from crdtcat.session import Session
 from crdtcat.sql import query as answer
 from crdtcat.store import Store
 from crdtcat.table import Table
+from crdtcat.verbs.branches import Life, open_life
 from crdtcat.verbs.travel import At
 
 _T = TypeVar("_T")
@@ -99,15 +100,19 @@ class TendedCatalog(ABC):
         return collect_transactions(self.store, self.options, self._open_log)
 
     def _open_log(self, folder: str) -> Session | None:
-        """A session on the log in a folder; `None` where its table was dropped.
+        """A session on the log in a folder; `None` where nobody reads it: its table was dropped, or its
+        branch deleted and no other starts from it.
 
         Raises:
             NotFound: it is the log of no table and no branch there is.
         """
-        if exists(self.store, dropped_name(folder)):
+        name, branch, _, life = parse_log_folder(folder)
+        over = exists(self.store, dropped_name(folder))
+        if over and not is_needed(self.store, folder):
             return None
-        name, log = folder.removeprefix("tables/").rstrip("/").split("/")
-        session = self.table(name, log.split("~")[0])._session
+        session = self.table(name, MAIN if over else branch)._session
+        if over:
+            session = open_life(session, Life(branch, life))
         if session.folder != folder:
             raise NotFound(f"{folder} is not the log of a table or a branch")
         return session

@@ -125,3 +125,52 @@ def test_a_column_that_is_dropped_and_added_anew_is_another() -> None:
     theirs.head()
     meanwhile(mine, lambda: theirs.drop_column("y"), lambda: theirs.add_column("y", pa.int64()))
     assert kinds(lambda: mine.widen_column("y", pa.int64())) == {Kind.COLUMN_COLUMN}
+
+
+@pytest.mark.parametrize(
+    ("mine_type", "their_type", "shown"),
+    [
+        (pa.int32(), pa.int64(), pa.int64()),
+        (pa.int64(), pa.int32(), pa.int64()),
+        (pa.int8(), pa.float64(), pa.float64()),
+        (pa.int64(), pa.string(), None),
+    ],
+    ids=str,
+)
+def test_rows_under_a_column_that_theirs_defined_otherwise_are_never_left_without_it(
+    mine_type: pa.DataType, their_type: pa.DataType, shown: pa.DataType | None
+) -> None:
+    """`theirs` would leave rows of mine with values of a column that nobody defines: it fails, and the change
+    is kept. `ours` keeps the values of both where a type holds both; else theirs are listed."""
+    catalog, url = lake(on_conflict={"column-column": "theirs"})
+    t = catalog.create_table("t", SCHEMA, mode="cas")
+    t.append([{"n": 0, "x": 0}])
+    other = Catalog(url, upkeep=False).table("t")
+    value = "text" if pa.types.is_string(their_type) else 10
+    meanwhile(t, lambda: other.append(with_y(1, their_type, value), evolve=True))
+    with pytest.raises(CommitConflict) as caught:
+        t.append(with_y(2, mine_type, 20), evolve=True)
+    assert [item.kind for item in caught.value.conflicts] == [Kind.COLUMN_COLUMN]
+    assert ys(other) == {0: None, 1: value}
+    caught.value.retry({"column-column": "ours"})
+    assert other.schema.field("y").type == (shown or mine_type)
+    assert ys(other) == {0: None, 1: value if shown else None, 2: 20}
+    assert {item.kind for item in other.conflicts()} == (set() if shown else {"column", "misfit"})
+    meanwhile(t, lambda: other.add_column("z", pa.string()))
+    t.add_column("z", pa.int64())  # no rows: theirs it is
+    assert t.schema.field("z").type == pa.string()
+
+
+@pytest.mark.parametrize("verb", ["append", "overwrite", "write"])
+def test_no_rows_bring_back_a_column_that_theirs_dropped_without_a_word(verb: str) -> None:
+    """Rows say which columns they have, also where there are none: the column was there again, and nobody was
+    told."""
+    mine, theirs = two()
+    nothing = SCHEMA.empty_table()
+    meanwhile(mine, lambda: theirs.drop_column("x"))
+    assert kinds(lambda: getattr(mine, verb)(nothing)) == {Kind.WRITE_DROP}
+    assert theirs.schema.names == ["n"]
+    mine, theirs = two()
+    meanwhile(mine, lambda: getattr(theirs, verb)(nothing))
+    mine.drop_column("x")
+    assert theirs.schema.names == ["n"]

@@ -130,6 +130,17 @@ def test_more_reads_than_are_remembered_are_one_of_the_history() -> None:
     assert kinds(lambda: mine.append([{"n": 100, "x": 0}])) == {Kind.READ_WRITE}
 
 
+def test_of_more_reads_than_are_remembered_the_oldest_counts() -> None:
+    """What came after the first of them, and before all others, changed what it had found."""
+    t, url = lake()
+    mine = strict(url)
+    assert mine.read(filter="n = 5").num_rows == 0
+    t.append([{"n": 5, "x": 5}])
+    for n in range(300):
+        mine.scan(filter=f"n = {n + 1000}")
+    assert kinds(lambda: mine.append([{"n": 100, "x": 0}])) == {Kind.READ_WRITE}
+
+
 def test_forks_that_asked_different_questions_are_told_of_each() -> None:
     _, url = lake()
     for asked in (["x"], ["n"]), (["n"], ["x"]):

@@ -366,3 +366,29 @@ def test_a_column_of_ones_own_stays_ones_own_when_the_change_is_made_another() -
     log = theirs.head().log
     ops = decode_ops(log.ops[log.index_of(made.id)].as_py(), made.id, str(made.id))
     assert [item.column for item in ops.definitions] == [ColumnId("fresh", made.id)]
+
+
+@pytest.mark.parametrize("refreshed", [False, True])
+@pytest.mark.parametrize("later", ["overwrite", "delete"])
+def test_a_row_that_was_deleted_before_an_overwrite_is_not_overwritten(refreshed: bool, later: str) -> None:
+    """Found by `test_verbs_exact`: the second of theirs removes the chunk whole, the row that is gone too."""
+    mine, theirs = two(partitioned=False, on_conflict={"update-delete": "theirs", "delete-overwrite": "fail"})
+    mine.append(rows("th", 9))
+
+    def between() -> None:
+        theirs.delete("n = 1")
+        if later == "overwrite":
+            theirs.overwrite(rows("mo", 20))
+        else:
+            theirs.delete("n <= 8")
+        if refreshed:
+            mine._session.refresh()
+
+    meanwhile(mine, between)
+    mine.update("n = 1", {"x": 5})
+    assert values(mine) == ([(20, 0)] if later == "overwrite" else [(9, 0)])
+    mine, theirs = two(partitioned=False, on_conflict="fail")
+    meanwhile(mine, between)
+    with pytest.raises(CommitConflict) as caught:  # of the two rows that it updates one was there
+        mine.update("n <= 1", {"x": 5})
+    assert [item.rows.total for item in caught.value.conflicts] == [1, 1]

@@ -110,6 +110,21 @@ def test_blind_appends_of_handles_that_do_not_know_are_not_lost() -> None:
     assert stale.mode == "cas", "learned from the listing"
 
 
+def test_what_was_seen_without_a_number_is_nothing_that_a_claim_meets() -> None:
+    """A claim's clock has the versions that it saw beside the claims: else a drop would not end a column that
+    it saw, and a property that it replaces would be one that was set at the same time."""
+    table, url = merged()
+    stale = another(url).table("t")
+    stale.append(rows("tu", 3))
+    table.switch_mode("cas")
+    stale.append([{**rows("tu", 4)[0], "z": 1}], evolve=True)
+    assert "z" in table.schema.names
+    table.drop_column("z")
+    for handle in (table, another(url).table("t")):
+        assert "z" not in handle.schema.names
+        assert handle.conflicts() == ()
+
+
 def test_a_change_that_was_slow_finds_out_and_is_made_again_as_a_claim() -> None:
     table, url = merged()
     stale = another(url).table("t")

@@ -52,7 +52,7 @@ def test_every_commit_that_came_between_is_told_with_its_rows() -> None:
     assert [sides.theirs and sides.theirs["x"].to_pylist() for sides in error.sides] == [[2], [4], None]
     assert [sides.mine["x"].to_pylist() for sides in error.sides] == [[9], [9], [9]]
     assert [sides.overlap for sides in error.sides] == list(error.conflicts)
-    assert str(error).count("\n") == 3
+    assert str(error).count("\n") == 3 + 2  # and what may be said of each kind
     done = error.retry({"update-update": "ours", "update-delete": "theirs"})
     assert (done.number, done.rebases) == (6, 1)
 
@@ -204,7 +204,9 @@ def test_long_lists_are_printed_in_part() -> None:
     meanwhile(mine, *(lambda: theirs.update("n = 0", {"x": 2}) for _ in range(12)))
     error = error_of(lambda: mine.update("n <= 2", {"x": 9}))
     assert len(error.conflicts) == 12
-    assert str(error).endswith("... and 2 more")
+    *_, more, words = str(error).split("\n")
+    assert more.strip() == "... and 2 more"
+    assert words.strip() == "update-update may be answered ours, theirs, or by a function"
 
 
 def test_where_the_rest_cannot_be_read_the_first_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

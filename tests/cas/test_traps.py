@@ -1,5 +1,5 @@
-"""Traps that others fell into, each as a test of CAS mode. More of them are in test_claims, test_seed and
-tests/transactions, beside what they are about."""
+"""Traps that others fell into, each as a test of CAS mode. More of them are in test_traps_of_upkeep, and
+beside what they are about; all are listed in docs/guarantees.md."""
 
 from __future__ import annotations
 

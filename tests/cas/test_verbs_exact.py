@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from crdtcat import Catalog
 from crdtcat.conflicts import Answer, Kind, Overlap
-from crdtcat.conflicts.write_set import Numbering, Tag
+from crdtcat.conflicts.tagged_rows import Tag
+from crdtcat.conflicts.write_set import Numbering
 from crdtcat.errors import AlreadyExists, CommitConflict, UserError
 from crdtcat.head.naming import row_ids
 from crdtcat.intervals.runs import expand
@@ -73,6 +74,8 @@ class Effect:
     defined: dict[str, tuple[str, str]]
     dropped: frozenset[str]
     properties: dict[str, Any]
+    names: frozenset[str] = frozenset()
+    """Columns that it has none of the rows of: of a `write` that leaves none."""
 
     @property
     def uses(self) -> frozenset[str]:
@@ -125,7 +128,7 @@ def conflicts(mine: Effect, theirs: Effect, before: Shown) -> dict[Kind, set[Row
         K.OVERWRITE_APPEND: over and not under and _meet(mine.scope, _days(theirs)),
         K.APPEND_OVERWRITE: under and not over and _meet(theirs.scope, _days(mine)),
         K.COLUMN_COLUMN: bool((changed | named) - alike),
-        K.WRITE_DROP: bool(mine.uses & theirs.dropped),
+        K.WRITE_DROP: bool((mine.uses | mine.names) & theirs.dropped),
         K.DROP_WRITE: bool(mine.dropped & theirs.uses),
         K.PROPERTY_PROPERTY: bool(mine.properties.keys() & theirs.properties.keys()),
     }
@@ -177,10 +180,14 @@ class Verbs:
         names = [name for name in [*names, "write", "write"] if name not in outside]
         name = draw(st.sampled_from(names + ["tend"] * (tending and not together)))
         event(name)
+        verb: Verb
         if name == "tend":
-            return lambda table: (table.checkpoint(), table.compact())
-        verb: Verb = getattr(self, f"_do_{name}")(draw)
+            verb = lambda table: (table.checkpoint(), table.compact())  # noqa: E731
+            verb.is_write = False  # type: ignore[attr-defined]
+            return verb
+        verb = getattr(self, f"_do_{name}")(draw)
         verb.is_blind = name in ("append", "evolve")  # type: ignore[attr-defined]
+        verb.is_write = name == "write"  # type: ignore[attr-defined]
         return verb
 
     def _where(self, draw: st.DrawFn) -> Any:
@@ -317,7 +324,9 @@ def run(table: Any, verb: Verb) -> Effect:
     before = shown(table)
     with suppress(AlreadyExists, UserError):
         verb(table)
-    return effect(before, shown(table), verb.scope(table) if hasattr(verb, "scope") else None)
+    after = shown(table)
+    found = effect(before, after, verb.scope(table) if hasattr(verb, "scope") else None)
+    return replace(found, names=frozenset(after.columns)) if verb.is_write and not after.rows else found  # type: ignore[attr-defined]
 
 
 def followed(theirs: Shown, mine: Effect, table: Table) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from crdtcat import Catalog
 from crdtcat.errors import (
+    CommitConflict,
     CommitUnknown,
     Corrupt,
     InvalidArgument,
@@ -301,3 +302,67 @@ atexit.register(last)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1000000", "1", "True"]
     assert done.stderr == ""
+
+
+def test_the_name_of_a_column_is_no_idempotency_key(tmp_path: Path) -> None:
+    """Else the second commit is taken for a repetition of the first, and its rows are left out in silence."""
+    catalog = Catalog(tmp_path)
+    for create in (True, False):
+        with pytest.raises(InvalidArgument, match=r"'id' is the name of a column.*create_table\(key="):
+            catalog.commit("t", [{"id": 1}], key="id")
+        if create:
+            catalog.create_table("t", pa.schema([("id", pa.int64())]))
+    catalog.commit("t", [{"id": 1}], key="monday")
+    catalog.commit("t", [{"id": 1}], key="monday")
+    assert catalog.read("t").to_pylist() == [{"id": 1}]
+
+
+def test_a_stream_says_that_its_first_batch_decides(tmp_path: Path) -> None:
+    table = Catalog(tmp_path).create_table("t", pa.schema([("a", pa.int64()), ("b", pa.int64())]))
+    stream = table.stream()
+    stream.write([{"a": 1}])
+    with pytest.raises(SchemaMismatch, match="'b' was not in the first batch"):
+        stream.write([{"a": 2, "b": 2}])
+    stream.abort()
+    assert table.read().num_rows == 0
+
+
+def test_a_function_of_an_update_that_returns_nothing(tmp_path: Path) -> None:
+    table = Catalog(tmp_path).create_table("t", pa.schema([("a", pa.int64())]))
+    table.append([{"a": 1}])
+    with pytest.raises(InvalidArgument, match="'a': the function returned None; return an array"):
+        table.update("true", {"a": lambda rows: None})
+
+
+def test_verbs_of_a_transaction_take_what_those_of_a_table_take(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    table = catalog.create_table("t", pa.schema([("k", pa.int64())]), key=["k"])
+    first = table.append([{"k": 1}, {"k": 2}])
+    with catalog.transaction() as tx:
+        tx.delete("t", keys=[1])
+        assert tx.read("t").to_pylist() == [{"k": 2}]
+        assert tx.read("t", at=first.id).num_rows == 2
+        fork = pickle.loads(pickle.dumps(tx.fork()))
+        fork.upsert("t", [{"k": 3}])
+        assert "t: " in repr(fork)
+        assert repr(pickle.loads(pickle.dumps(fork))) == repr(fork)
+        tx.join(fork)
+    assert table.read().to_pylist() == [{"k": 2}, {"k": 3}]
+
+
+def test_a_conflict_says_what_may_be_answered(tmp_path: Path) -> None:
+    rows = pa.table({"k": [1], "v": [0]})
+    plain = Catalog(tmp_path).create_table("plain", rows.schema, mode="cas")
+    keyed = Catalog(tmp_path).create_table("keyed", rows.schema, key=["k"], mode="cas")
+    for table in (plain, keyed):
+        table.append(rows)
+    tx = Catalog(tmp_path).transaction()
+    tx.update("plain", "k = 1", {"v": 1})
+    tx.upsert("keyed", [{"k": 1, "v": 1}])
+    plain.delete("k = 1")
+    keyed.upsert([{"k": 1, "v": 2}])
+    with pytest.raises(CommitConflict) as refused:
+        tx.commit()
+    told = str(refused.value)
+    assert "update-delete may be answered theirs, or by a function" in told
+    assert re.search("[a-z]+-[a-z]+ may be answered ours, or by a function", told)  # keys know no `theirs`

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from crdtcat import Catalog
 from tests.compat.changes import readings
+from tests.compat.kinds import documented
 from tests.compat.write import DATA, OPTIONS, event, expected
 
 RELEASES = sorted(path.name for path in DATA.iterdir() if path.is_dir() and "-" not in path.name)
@@ -31,6 +34,7 @@ KINDS = {
         "open.json",
     ),
     "types": (".v", ".b", ".parquet", "settings.json"),
+    "upkeep": (".v", ".b", ".c", ".parquet", ".g", ".l", "z00000002", "zz00000001.b", "zy0000000000000004"),
 }
 
 
@@ -42,7 +46,20 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_the_first_release_is_kept() -> None:
-    assert {"0.1.0", "0.1.0-changes", "0.1.0-types"} <= set(EVERYTHING)
+    assert {"0.1.0", "0.1.0-changes", "0.1.0-types", "0.1.0-upkeep"} <= set(EVERYTHING)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_kind_of_file_that_the_format_names_is_kept(release: str) -> None:
+    catalogs = [DATA / name / "catalog" for name in EVERYTHING if name.partition("-")[0] == release]
+    names = [path.relative_to(it).as_posix() for it in catalogs for path in it.rglob("*") if path.is_file()]
+    kinds = documented()
+    assert [kind for kind, pattern in kinds.items() if not any(map(pattern.fullmatch, names))] == []
+    later = re.compile(
+        r".*~[0-9]+(/.*|\.json)"
+    )  # from the second incarnation on, as the page says below the list
+    strangers = [name for name in names if not any(pattern.fullmatch(name) for pattern in kinds.values())]
+    assert [name for name in strangers if not later.fullmatch(name)] == []
 
 
 @pytest.mark.parametrize("kept", EVERYTHING, indirect=True)
@@ -101,6 +118,27 @@ def test_changed_rows_can_be_changed_again_and_compacted(kept: Path) -> None:
             table.checkpoint()
         for tag, (_, rows) in was["tags"].items():
             assert _plain(table.read(at=tag)) == rows, (name, tag)
+
+
+@pytest.mark.parametrize("kept", [f"{release}-upkeep" for release in RELEASES], indirect=True)
+def test_upkeep_goes_on_where_the_kept_one_stopped(kept: Path) -> None:
+    """What was condemned or let go is deleted, who died while closing is replaced, and no row changes."""
+    root = kept / "catalog"
+    catalog = Catalog(str(root), upkeep=False, max_commit_delay_seconds=0, grace_seconds=0)
+    before = {name: catalog.read(name) for name in catalog.tables()}
+    segments = set(root.glob("data/*/*.parquet"))
+    told = catalog.collect(grace=0)
+    assert {item.fate for item in told.garbage} == {"deleted"}
+    gone = {root / item.name for item in told.garbage}
+    assert gone <= segments
+    assert set(root.glob("data/*/*.parquet")) == segments - gone
+    assert not list(root.glob("garbage/*"))
+    for name in before:
+        catalog.table(name).expire(older_than=timedelta(0))
+    assert not list(root.glob("transactions/y*"))
+    assert [path.name for path in root.glob("transactions/z*")] != ["z00000002"]
+    cold = Catalog(str(root), upkeep=False)
+    assert {name: cold.read(name) for name in cold.tables()} == before
 
 
 def _expected(kept: Path) -> dict[str, Any]:

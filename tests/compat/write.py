@@ -3,7 +3,8 @@
 Run once for each release, before it is published; never again for one that was. It makes
 `tests/compat/data/<version>/catalog/` with files of every kind that whole commits leave, the same in
 `<version>-changes/` for changes of rows, keys, branches, expiry, claims and transactions, in
-`<version>-types/` for columns of every type, and in each an `expected.json` with what must be read from them.
+`<version>-types/` for columns of every type, in `<version>-upkeep/` for what expiry and collection leave, and
+in each an `expected.json` with what must be read from them.
 A folder that is there already is never touched.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ import pyarrow as pa
 from crdtcat import Catalog, Table, __version__
 from tests.compat.changes import write_changes
 from tests.compat.every_type import write_types
+from tests.compat.upkeep import write_upkeep
 
 DATA = Path(__file__).parent / "data"
 OPTIONS: dict[str, Any] = {"upkeep": False, "grace_seconds": 0}
@@ -168,7 +171,8 @@ def _plain(value: Any) -> Any:
 
 
 def main() -> None:
-    for suffix, make in (("", write), ("-changes", write_changes), ("-types", write_types)):
+    makers = {"": write, "-changes": write_changes, "-types": write_types, "-upkeep": write_upkeep}
+    for suffix, make in makers.items():
         folder = DATA / f"{__version__}{suffix}"
         if not folder.exists():  # what a release wrote is never written again
             _keep(folder, make)
@@ -177,7 +181,9 @@ def main() -> None:
 def _keep(folder: Path, make: Callable[[Path], None]) -> None:
     try:
         make(folder / "catalog")
-        content = expected(Catalog(str(folder / "catalog"), upkeep=False))
+        with TemporaryDirectory() as copy:  # whoever reads may end what somebody else had begun
+            shutil.copytree(folder / "catalog", Path(copy) / "catalog")
+            content = expected(Catalog(str(Path(copy) / "catalog"), upkeep=False))
         text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
         (folder / "expected.json").write_text(text + "\n")
     except BaseException:

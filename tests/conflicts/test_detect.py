@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Kind, WriteSet, overlaps
+from crdtcat.conflicts.keys import KeyPart, meeting
 from crdtcat.conflicts.write_set import Cells
 from crdtcat.format.ops import ColumnId, Ops
 from crdtcat.format.row_ids import ID, KeyedTag, RowIds, Tags, whole_chunks
@@ -52,6 +56,7 @@ def changes(draw: st.DrawFn) -> dict[str, Any]:
     overwrites = draw(st.booleans())
     return {
         "cells": draw(st.dictionaries(st.sampled_from(COLUMNS), rows, max_size=2)),
+        "split": draw(st.booleans()),
         "deleted": draw(rows),
         "removed": draw(chunks),
         "overwrites": overwrites,
@@ -71,7 +76,11 @@ def written(change: dict[str, Any], number: int) -> WriteSet:
         is_overwrite=change["overwrites"],
         scope=change["scope"],
     )
-    cells = [(column, row_ids(found, number)) for column, found in change["cells"].items()]
+    cells = [
+        (column, row_ids(part, number))
+        for column, found in change["cells"].items()
+        for part in ((frozenset({row}) for row in found) if change["split"] else (found,))
+    ]
     return WriteSet(
         id=VersionId(number, number, 1, bytes(16)),
         number=number,
@@ -151,26 +160,90 @@ def shown(overlap: Any) -> set[Row]:
 
 
 @settings(max_examples=400)
-@given(changes(), changes())
+@given(changes(), st.lists(changes(), min_size=1, max_size=3))
 def test_exactly_the_conflicts_that_comparing_every_row_finds(
-    mine: dict[str, Any], theirs: dict[str, Any]
+    mine: dict[str, Any], others: list[dict[str, Any]]
 ) -> None:
-    found: dict[Kind, set[Row]] = {}
-    for overlap in overlaps(written(mine, 2), written(theirs, 3)):
-        found.setdefault(overlap.kind, set()).update(shown(overlap))
-        assert (overlap.theirs, overlap.number) == (VersionId(3, 3, 1, bytes(16)), 3)
-    wanted = expected(mine, theirs)
-    assert set(found) == set(wanted)
-    for kind, held in wanted.items():
-        exact = not (mine["removed"] and theirs["removed"])  # two whole chunks: rows up to the end of any
-        if exact:
-            assert found[kind] == held, kind
+    """One that is held against several in turn, as a commit is: what is kept of it fits them all."""
+    once = written(mine, 2)
+    for theirs in others:
+        found: dict[Kind, set[Row]] = {}
+        for overlap in overlaps(once, written(theirs, 3)):
+            found.setdefault(overlap.kind, set()).update(shown(overlap))
+            assert (overlap.theirs, overlap.number) == (VersionId(3, 3, 1, bytes(16)), 3)
+            assert len(overlap.tags) == len(set(overlap.rows.groups.tolist()))  # those of the rows, no others
+        wanted = expected(mine, theirs)
+        assert set(found) == set(wanted)
+        for kind, held in wanted.items():
+            exact = not (mine["removed"] and theirs["removed"])  # two whole chunks: rows up to the end of any
+            if exact:
+                assert found[kind] == held, kind
+
+
+def an_update(count: int, offset: int, number: int) -> WriteSet:
+    """One row of every 10, of `count`, in chunks of 1,000."""
+    place = np.arange(count) * 10 + offset
+    chunk = (place // 1_000).astype(np.uint32)
+    versions = np.full(int(chunk[-1]) + 1, VERSIONS[0], ID)
+    ids = RowIds(
+        Tags(versions, np.arange(len(versions), dtype=np.uint32)),
+        chunk,
+        (place % 1_000).astype(np.uint32),
+        (place % 1_000 + 1).astype(np.uint32),
+    )
+    nothing = frozenset[Any]()
+    columns = frozenset(COLUMNS[:1])
+    return WriteSet(
+        id=VersionId(number, number, 1, bytes(16)), number=number, operation="update", ops=Ops(),
+        added=nothing, chunks=(), deleted=None, removed=None, cells=(Cells(columns, ids),),
+        columns=nothing, names=nothing, uses=columns, definitions=(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_small_change_against_a_large_one_copies_nothing_that_grows_with_it(swapped: bool) -> None:
+    """O(w log v): a call that did anything to all of theirs would need room for it. 8 bytes each at least."""
+    mine = an_update(10, 0, 2)
+    needed = []
+    for size in (1_000, 100_000, 300_000):
+        other = an_update(size, 5, 3)
+        first, second = (other, mine) if swapped else (mine, other)
+        assert not overlaps(first, second)  # which makes the sets
+        tracemalloc.start()
+        assert not overlaps(first, second)
+        needed.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert max(needed) < min(needed) + 4_000, needed
+
+
+keys_of_parts = st.none() | st.binary(max_size=2)
+
+
+@st.composite
+def key_part_lists(draw: st.DrawFn) -> list[KeyPart]:
+    ends = draw(st.lists(st.tuples(keys_of_parts, keys_of_parts), max_size=12))
+    parts = []
+    for low, high in ends:
+        known = low is None or high is None or low <= high
+        first, last = (low, high) if known else (high, low)
+        parts.append(KeyPart(gone=False, columns=frozenset(), low=first, high=last, exact=None))
+    return parts
+
+
+@given(key_part_lists(), key_part_lists())
+def test_ranges_of_keys_that_meet_are_those_that_comparing_every_pair_finds(
+    mine: list[KeyPart], theirs: list[KeyPart]
+) -> None:
+    wanted = {(id(one), id(other)) for one, other in product(mine, theirs) if not one.apart(other)}
+    found = [(id(one), id(other)) for one, other in meeting(mine, theirs)]
+    assert len(found) == len(wanted)
+    assert set(found) == wanted
 
 
 def test_conflicts_print_what_they_are_about() -> None:
     change: dict[str, Any] = {"cells": {}, "properties": {}, "deleted": frozenset({(0, 2), (1, 3)})}
     empty: dict[str, Any] = {
-        "removed": frozenset(), "overwrites": False, "scope": None, "added": frozenset(),
+        "removed": frozenset(), "overwrites": False, "scope": None, "added": frozenset(), "split": False,
         "defined": frozenset(), "dropped": frozenset(), "uses": frozenset(),
     }  # fmt: skip
     mine = written({**empty, **change}, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from crdtcat import Catalog
 from crdtcat.table import Table
+from tests.catalog.lakes import objects
 from tests.cost.places import SCHEMA, Place, asked, few, many
 
 
@@ -33,9 +34,27 @@ def test_branch(place: Place) -> None:
     assert asked(catalog, lambda: table.branch("b")) == _sum(refresh, {"get": 2, "put": 1, "list": 1})
     branch = catalog.table("t", "b")
     branch.head()
-    assert asked(catalog, lambda: branch.branch("c")) == _sum(refresh, {"get": 3, "put": 1})
+    assert asked(catalog, lambda: branch.branch("c")) == _sum(refresh, {"get": 3, "put": 1, "list": 1})
     table.delete_branch("b")
     assert asked(catalog, lambda: table.branch("b")) == _sum(refresh, {"get": 4, "put": 1, "list": 1})
+
+
+def test_a_branch_costs_the_same_whatever_the_table_holds(place: Place) -> None:
+    """A table a hundred times as large, of several commits, in bundles: as many requests, and below 1 KB."""
+    costs = []
+    for name, commits in (("small", 1), ("large", 20)):
+        catalog = place.open()
+        table = catalog.create_table(name, SCHEMA)
+        for _ in range(commits):
+            table.append(many())
+        table.checkpoint()
+        refresh = _refresh(catalog, table)
+        before = sum(objects(catalog).values())
+        made = asked(catalog, lambda table=table: table.branch("b"))  # type: ignore[misc]
+        assert sum(objects(catalog).values()) - before < 1024
+        costs.append({kind: count - refresh.get(kind, 0) for kind, count in made.items()})
+    assert costs[0] == costs[1]
+    assert sum(costs[0].values()) <= 4
 
 
 def test_opening_a_branch(place: Place) -> None:

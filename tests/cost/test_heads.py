@@ -11,6 +11,7 @@ import pytest
 from crdtcat import Catalog
 from crdtcat.protocol.names import is_version
 from crdtcat.store.values import Answers, Range
+from crdtcat.writing.recent import RECENT_FILES_MAX
 from tests.cost.places import SCHEMA, Place, asked, few, measured
 
 
@@ -34,6 +35,28 @@ def test_warm_refresh_fetches_only_what_is_new(place: Place) -> None:
     for n in range(3):
         theirs.commit("t", few(start=n))
     assert asked(ours, table.head) == {"list": 1, "get": 3}
+
+
+def test_own_commits_are_not_asked_for_again(place: Place) -> None:
+    ours, theirs = place.open(), place.open()
+    table = ours.create_table("t", SCHEMA)
+    table.append(few())
+    table.update("n = 0", {"n": 100})
+    assert asked(ours, table.head) == {"list": 1}
+    table.append(few(start=10))
+    theirs.commit("t", few(start=20))
+    table.append(few(start=30))
+    assert asked(ours, table.head) == {"list": 1, "get": 1}  # what the other one did
+    assert table.head().root_hash == theirs.table("t").head().root_hash
+
+
+def test_of_many_own_commits_only_the_latest_are_at_hand(place: Place) -> None:
+    """So that whoever commits on and on without looking needs no more memory for it."""
+    catalog = place.open()
+    table = catalog.create_table("t", SCHEMA)
+    for n in range(RECENT_FILES_MAX + 3):
+        table.append(few(start=n))
+    assert asked(catalog, table.head) == {"list": 1, "get": 3}
 
 
 def test_own_checkpoint_is_read_back_once(place: Place) -> None:
@@ -124,7 +147,7 @@ def test_a_page_for_every_page_limit_files(place: Place) -> None:
     for n in range(25):
         table.append(few(1, n))
     catalog.store.page_limit = 10
-    assert asked(catalog, table.head) == {"list": 3, "get": 25}
+    assert asked(catalog, table.head) == {"list": 3, "get": 25 - RECENT_FILES_MAX}
     assert asked(catalog, table.head) == {"list": 3}
     table.checkpoint()
     cold = place.open()

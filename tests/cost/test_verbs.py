@@ -78,7 +78,7 @@ def test_schema_changes_are_a_refresh_a_put_and_a_look_at_the_result(place: Plac
     table = catalog.create_table("t", SCHEMA)
     table.append(few())
     table.head()
-    assert asked(catalog, lambda: table.add_column("more", pa.int32())) == {"list": 2, "put": 1, "get": 1}
+    assert asked(catalog, lambda: table.add_column("more", pa.int32())) == {"list": 2, "put": 1}
     assert asked(catalog, lambda: table.set_properties(owner="me")) == {"list": 1, "put": 1}
 
 
@@ -87,8 +87,8 @@ def test_tags(place: Place) -> None:
     table = catalog.create_table("t", SCHEMA)
     table.append(few())
     table.head()
-    assert asked(catalog, lambda: table.tag("one")) == {"list": 1, "put": 1}
-    assert asked(catalog, lambda: table.tag("two")) == {"list": 1, "put": 1}
+    assert asked(catalog, lambda: table.tag("one")) == {"list": 2, "put": 1}
+    assert asked(catalog, lambda: table.tag("two")) == {"list": 2, "put": 1}
     assert asked(catalog, table.tags) == {"list": 1, "get": 2}
     assert asked(catalog, lambda: table.head("one")) == {"list": 1, "get": 1}
     assert asked(catalog, lambda: table.delete_tag("two")) == {"get": 1, "delete": 1}

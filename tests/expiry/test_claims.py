@@ -255,6 +255,9 @@ def test_a_serializable_commit_that_cannot_be_judged_is_refused() -> None:
     with pytest.raises(Expired, match="read again"):
         mine.append(rows(6))
     assert found(other(catalog)) == [1, 2, 3, 4, 5]
+    mine.read(filter="x = 0")
+    mine.append(rows(6))  # read again, and repeated
+    assert found(other(catalog)) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_keyed_table() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -216,6 +217,31 @@ def test_branches_hold_the_horizon_and_can_be_merged_afterwards() -> None:
     assert numbers(fresh(catalog)) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("what", ["tag", "branch"])
+def test_upkeep_holds_nothing(what: str) -> None:
+    """A tag or branch lacks every compaction: what it needs are commits."""
+    catalog, table = started(*range(6))
+    table.update("n = 1", {"n": 11})
+    table.delete("n = 2")
+    table.compact()
+    table.append([{"n": 6}])
+    table.update("n = 3", {"n": 13})
+    expected = numbers(table)
+    getattr(table, what)("named")
+    table.append([{"n": 7}])
+    table.update("n = 4", {"n": 14})
+    table.compact()
+    assert table.expire(older_than=NOW).versions == 11, "ten commits and a compaction before the name"
+    assert [item.operation for item in table.history()] == ["append", "update"]
+    catalog.collect(grace=0)
+    catalog.collect(grace=0)
+    cold = another(catalog, **QUICK)
+    place = {"at": "named"} if what == "tag" else {"branch": "named"}
+    assert cold.read("t", **place)["n"].to_pylist() == expected
+    assert sorted(numbers(cold.table("t"))) == [0, 5, 6, 7, 11, 13, 14]
+    assert cold.table("t").verify().ok
+
+
 def test_a_branch_of_a_deleted_branch_holds_the_horizon() -> None:
     catalog, table = started(1)
     one = table.branch("one")
@@ -229,6 +255,41 @@ def test_a_branch_of_a_deleted_branch_holds_the_horizon() -> None:
     assert table.merge("two").versions == 2
 
 
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_branch_of_a_branch_at_an_older_snapshot_holds_the_horizon(mode: str, deleted: bool) -> None:
+    catalog = quick()
+    table = catalog.create_table("t", pa.schema([("n", pa.int64())]), mode=mode)
+    ids = [table.append([{"n": n}]).id for n in range(4)]
+    one = table.branch("one")
+    one.append([{"n": 10}])
+    one.branch("two", at=ids[1]).append([{"n": 20}])
+    table.append([{"n": 5}])
+    if deleted:
+        table.delete_branch("one")
+    assert "branch two" in table.expire(older_than=NOW).held_by
+    assert numbers(another(catalog, **QUICK).table("t", "two")) == [0, 1, 20]
+    catalog.collect(grace=0)
+    table.merge("two")
+    assert sorted(numbers(fresh(catalog))) == [0, 1, 2, 3, 5, 20]
+
+
+def test_a_start_that_names_a_version_of_another_branch_is_told_from_that_branch() -> None:
+    catalog, table = started(0, 1)
+    old = table.head().snapshot
+    table.append([{"n": 2}])
+    one = table.branch("one")
+    for value in range(60):  # each by a writer of its own, so that a start of it must be made short
+        another(catalog, **QUICK).table("t", "one").append([{"n": 100 + value}])
+    one.branch("two")
+    assert table.branches()["two"].snapshot.seen_by
+    table.append([{"n": 3}])
+    assert table.expire(older_than=NOW).versions == 3
+    assert len(numbers(another(catalog, **QUICK).table("t", "two"))) == 63
+    with pytest.raises(Expired):
+        table.read(at=old)
+
+
 def test_merging_what_the_horizon_has_passed_is_refused_by_name() -> None:
     catalog, table = started(1)
     branch = another(catalog, **QUICK).table("t").branch("b")
@@ -239,6 +300,34 @@ def test_merging_what_the_horizon_has_passed_is_refused_by_name() -> None:
     table.expire(older_than=NOW)
     with refused(catalog, Expired, str(old.id), "nothing was merged"):
         table.merge("b")
+
+
+@pytest.mark.parametrize("expired", ["before", "after", "both"])
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_blind_commits_to_a_branch_by_a_clock_that_is_behind_can_be_merged(name: str, expired: str) -> None:
+    catalog, table = started(1, 2)
+    if expired != "after":
+        table.expire(older_than=NOW)  # so that the horizon is above every commit
+    table.branch("one").branch("two")
+    slow = another(catalog, **QUICK)
+    slow._clock = HybridClock(lambda: time.time_ns() // 1_000_000 - 60_000)
+    late = slow.table("t", name).append([{"n": 3}])
+    if expired != "before":
+        table.append([{"n": 4}])
+        table.expire(older_than=NOW)
+    assert late.id.hlc >= table.head().log.horizon
+    assert fresh(catalog).merge(name).versions == 1
+    assert sorted(numbers(fresh(catalog)))[:3] == [1, 2, 3]
+
+
+def test_copies_of_a_branch_commit_after_its_beginning() -> None:
+    catalog = quick()
+    catalog._clock = HybridClock(lambda: time.time_ns() // 1_000_000 + 30_000)
+    catalog.commit("t", [{"n": 1}])
+    start = catalog.table("t").history()[-1].id.hlc
+    branch = catalog.table("t").branch("b")
+    assert pickle.loads(pickle.dumps(branch)).append([{"n": 2}]).id.hlc > start
+    assert another(catalog).table("t", "b").append([{"n": 3}]).id.hlc > start
 
 
 def test_a_commit_below_the_horizon_is_made_again_under_a_younger_id() -> None:
@@ -319,7 +408,8 @@ def test_a_slow_commit_that_cannot_look_is_unknown() -> None:
 
 def test_a_branch_is_not_made_while_an_expiry_is_under_way() -> None:
     catalog, table = started(1, 2)
-    propose(catalog.store, "t", 1, table.history()[-1].id.hlc)
+    last = table.history()[-1].id.hlc
+    propose(catalog.store, "t", 1, last + 2)
     with pytest.raises(StoreUnavailable, match="expiry"):
         table.branch("b")
     assert table.branches() == {}

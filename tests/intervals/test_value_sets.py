@@ -217,11 +217,15 @@ def test_integers_and_floats_are_compared_exactly() -> None:
 @pytest.mark.parametrize("wrong", [float("nan"), Decimal("nan"), np.datetime64("NaT"), None, "a", b"a", NOON])
 def test_a_value_without_a_place_in_the_order_is_refused(wrong: Any) -> None:
     held = ValueSet([Interval(1, 2), Interval(4, None)])
-    for ask in (held.contains, held.__contains__, lambda value: held.contains_each([1, value])):
+    one = Interval(1, None)
+    for ask in (held.contains, held.__contains__, lambda value: held.contains_each([1, value]), one.contains):
         with pytest.raises(InvalidArgument):
             ask(wrong)
     with pytest.raises(InvalidArgument):
         ALL.contains(None)
+    if wrong is None or wrong != wrong:
+        with pytest.raises(InvalidArgument):
+            Interval().contains(wrong)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +241,8 @@ def test_sets_of_values_that_do_not_compare_are_refused(one: Any, other: Any) ->
         lambda: mine - theirs,
         lambda: theirs - mine,
         lambda: mine.overlaps(theirs),
+        lambda: Interval(one, None).overlaps(Interval(None, other)),
+        lambda: Interval(one, None).contains(other),
     ):
         with pytest.raises(InvalidArgument):
             call()

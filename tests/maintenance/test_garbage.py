@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from crdtcat.errors import (
     StoreUnavailable,
 )
 from crdtcat.format.condemned import decode_titles
+from crdtcat.format.refs import BranchStart, deleted_name, start_name
 from crdtcat.limits import TRANSACTION_SECONDS_MAX
 from crdtcat.maintenance import GarbageResult, Progress
 from crdtcat.options import COLLECT_GRACE_SECONDS
@@ -509,6 +511,30 @@ def test_every_kind_of_commit_keeps_what_it_refers_to() -> None:
     cold = another(catalog)
     whole(cold)
     assert {name: cold.read(name).to_pylist() for name in cold.tables()} == expected
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_branch_that_cannot_be_read_is_named_with_the_way_out(deleted: bool) -> None:
+    """No verb brings it about; a start that comes from a backup does. Whether it or those of it are live."""
+    catalog = lake(**OPTIONS, max_commit_delay_seconds=0)
+    table = catalog.create_table("t", SCHEMA)
+    table.append(numbers(0))
+    gone = str(table.head().snapshot)
+    table.append(numbers(50))
+    table.expire(older_than=timedelta(0))
+    ends = ["one", "two"] if deleted else ["lost"]
+    for name in {"lost", *ends}:
+        start = BranchStart("main" if name == "lost" else "lost", 1, gone, name)
+        catalog.store.put(start_name("t", 1, name, 1), start.encode())
+    if deleted:
+        catalog.store.put(deleted_name("t", 1, "lost", 1), b"")
+    named = " and ".join(f"delete_branch('{name}')" for name in ends)
+    with pytest.raises(Corrupt, match=re.escape(f"{named} of table 't'")):
+        catalog.collect(grace=0)
+    for name in ends:
+        table.delete_branch(name)
+    catalog.collect(grace=0)
+    assert another(catalog).read("t").num_rows == 20
 
 
 def _two_in_a_transaction() -> tuple[Catalog, dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -166,3 +167,26 @@ def test_a_keyed_table_is_compacted_in_one_call() -> None:
     assert (found.chunks, found.compactable) == (1, 0)
     assert table.compact().versions == 0
     assert table.read().equals(before)
+
+
+def test_bytes_of_the_past_are_what_expiry_and_collection_free() -> None:
+    """To the byte: what `stats` says an expiry would free is what is gone after it and two collections."""
+    catalog = lake(inline_bytes=0, chunk_rows=100, grace_seconds=0, max_commit_delay_seconds=0)
+    table = catalog.create_table("t", SCHEMA)
+    table.append(numbers(0, 1000))
+    table.append(numbers(1000, 1000))
+    table.overwrite(numbers(5000, 300))
+    before, past = size(catalog), table.stats().past_bytes
+    assert 0 < past < before
+    table.expire(older_than=timedelta(0))
+    deleted = 0
+    for _ in range(2):
+        planned, done = catalog.collect(dry_run=True, grace=0), catalog.collect(grace=0)
+        assert [(item.name, item.fate) for item in planned.garbage] == [
+            (item.name, item.fate) for item in done.garbage
+        ]
+        gone = [item for item in done.garbage if item.fate == "deleted" and item.name.endswith(".parquet")]
+        deleted += sum(item.size for item in gone)
+    assert deleted == before - size(catalog) == past
+    assert table.stats().past_bytes == 0
+    assert table.stats().stored_bytes == size(catalog)

@@ -15,9 +15,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from crdtcat import Catalog, Table
 from crdtcat.errors import CrdtcatError, DataError
+from crdtcat.maintenance import verify_named
 from crdtcat.store import Store
 from tests.catalog.lakes import another, lake, objects
 
@@ -149,3 +151,69 @@ def _check(store: Store, name: str, at: int, expected: dict[str, list[Any]]) -> 
         with suppress(DataError):
             assert read(table) == expected[who], f"byte {at} of {name} was read"
     assert name in found, f"byte {at} of {name} was not found: {sorted(found)}"
+
+
+NOBODY_KNOWS = {"a version", "a branch's version", "a transaction", "a decision", "a tag"}
+"""Kinds of which a loss may change what is read without a new process being able to know: the last version of
+a writer which nobody had seen, a transaction whose file was its only place, a decision that may still be
+made, and a name for a snapshot."""
+
+
+def test_what_is_missing_is_told_by_a_new_process_or_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactly the kinds named above are lost in silence, to a process that has read nothing; one that has
+    read the table misses all of them but tags."""
+    catalog = everything()
+    store = catalog.store
+    monkeypatch.setattr(verify_named, "ABANDONED_MS", -60_000)  # nobody expires anything here
+    warm = handles(store)
+    expected = {name: read(table) for name, table in warm.items()}
+    silent = set()
+    for name in objects(catalog):
+        kind = next((kind for kind, pattern in KINDS.items() if _matches(name, pattern)), None)
+        if kind in (None, "a segment"):  # empty files; and segments are named by the log
+            continue
+        data = bytes(store.get(name))
+        store.delete([name])
+        if not _is_told(store, name) and not _reads_the_same(store, expected):
+            silent.add(kind)
+            told = [problem for table in warm.values() for problem in table.verify("metadata").problems]
+            assert bool(told) == (kind != "a tag"), name
+        store.put(name, data)
+    assert silent == NOBODY_KNOWS
+
+
+def _is_told(store: Store, name: str) -> bool:
+    try:
+        tables = handles(store)
+    except CrdtcatError:
+        return True
+    found = [problem for table in tables.values() for problem in table.verify("metadata").problems]
+    assert all(name.startswith(problem.name) or problem.name == name for problem in found), f"{name}: {found}"
+    return bool(found)
+
+
+def _reads_the_same(store: Store, expected: dict[str, list[Any]]) -> bool:
+    return {name: read(table) for name, table in handles(store).items()} == expected
+
+
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+def test_a_lost_bundle_is_told_by_what_names_it(mode: Any) -> None:
+    """Its versions are in no file any more: a branch that starts with them tells, and the hint of claims."""
+    catalog = lake(**OPTIONS)
+    table = catalog.create_table("t", SCHEMA, mode=mode)
+    table.append(rows(1, 2))
+    table.branch("b")
+    table.checkpoint()
+    table.collect()
+    assert not [name for name in objects(catalog) if name.endswith((".v", ".c"))]
+    (bundle,) = (name for name in objects(catalog) if name.startswith("tables/t/main/z"))
+    assert another(catalog).table("t").verify("metadata").ok
+    data = catalog.store.get(bundle)
+    catalog.store.delete([bundle])
+    problems = [problem.name for problem in another(catalog).table("t").verify("metadata").problems]
+    assert problems == ["tables/t/refs/branches/b.json", *([bundle] if mode == "cas" else [])]
+    catalog.store.put(bundle, data)
+    table.delete_branch("b")
+    catalog.store.delete([bundle])
+    problems = [problem.name for problem in another(catalog).table("t").verify("metadata").problems]
+    assert problems == ([bundle] if mode == "cas" else [])  # nothing names it in merge mode

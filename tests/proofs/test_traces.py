@@ -23,7 +23,7 @@ from tests.protocol.claims import Overwrites
 from tests.protocol.scenes import reader
 
 SEEDS = range(120)
-LIBRARY_SEEDS = range(30)
+LIBRARY_SEEDS = range(40, 70)
 EVERY_MODEL = models()
 MODELS = {name: model for name, model in EVERY_MODEL.items() if model.check is not None}
 LIBRARY = EVERY_MODEL.keys() - MODELS.keys()

@@ -142,9 +142,11 @@ def bundles_block(done: Looking) -> Bundler[FilesPlan] | None:
     """What a writer does after its commit, if it is chosen; everybody is, here."""
     listed, summaries = cast("Any", done.listed), dict(done.summaries or ())
     ids = [VersionId.parse(item.name.rsplit("/")[-1][:-2]) for item in done.listed if is_version(item.name)]
-    block = versions_block(listed, max(ids), 1, summaries.values(), 0) if ids else claims_block(listed)
+    block = versions_block(listed, max(ids), 1, summaries.values(), 0) if ids else claims_block(listed, 1)
     names = [item.name for item in done.listed]
-    return Bundler.begin(block_plan(FOLDER, names, block, summaries)) if block else None
+    return (
+        Bundler.begin(block_plan(FOLDER, names, [item.name for item in block], summaries)) if block else None
+    )
 
 
 def bundle(state: State, replaces: list[str], rank: int) -> tuple[str, bytes]:

@@ -9,7 +9,8 @@ import pytest
 
 from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, StoreUnavailable
-from crdtcat.log import State
+from crdtcat.log import State, encode_bundle
+from crdtcat.log.horizon import below
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import (
     Collector,
@@ -25,10 +26,11 @@ from crdtcat.protocol import (
     Put,
     Reader,
     Stored,
+    base_name,
     claim_name,
     version_name,
 )
-from crdtcat.protocol.names import is_decision
+from crdtcat.protocol.names import closed_name, closed_number, is_decision
 from crdtcat.protocol.publish import TRIES
 from crdtcat.protocol.reader import PASSES_MAX
 from tests.protocol.scenes import FOLDER, MARK, OTHER, bundle, transaction, version
@@ -179,6 +181,50 @@ def test_a_decision_is_asked_for_once_in_a_pass_and_left_out_if_there_is_none() 
     for data in (b"aborted", None):  # half a grace period later it may have been collected, and made again
         late = reader.take([Got(data, 300_001)])
         assert (late.passes, late.state.held) == (2, frozenset())
+
+
+class Deaf(Counted):
+    """A state that takes nothing in, whatever it is given."""
+
+    def joined(self, files: Sequence[tuple[str, ObjectBytes]]) -> Deaf:
+        del files
+        return self
+
+    def unsettled(self, names: Sequence[str]) -> Sequence[str]:
+        return [name for name in names if closed_number(name)]
+
+
+@pytest.mark.parametrize("which", ["versions", "bundles", "closed"])
+def test_what_cannot_be_taken_in_is_named_and_not_fetched_again(which: str) -> None:
+    names = {
+        "versions": [version(hlc, hlc)[0] for hlc in (1, 2)],
+        "bundles": [bundle(State(FOLDER).joined([version(hlc, hlc)]), [], 1)[0] for hlc in (1, 2)],
+        "closed": [closed_name(1)],
+    }[which]
+    reader: Any = Reader(FOLDER, Deaf()).take([Listed(tuple(map(Object, names)), None)])
+    assert {want.name for want in reader.wants} == set(names)
+    with pytest.raises(Corrupt, match="cannot be taken in") as error:
+        reader.take([Got(b"") for _ in reader.wants])
+    assert error.value.name == min(names)
+
+
+def test_what_vanished_is_fetched_again_in_the_next_pass() -> None:
+    name, data = version(1, 1)
+    reader: Any = Reader(FOLDER, State(FOLDER)).take([Listed((Object(name),), None)]).take([Got(None)])
+    reader = reader.take([Listed((Object(name),), None)])
+    assert (reader.wants, reader.passes) == ((Get(name),), 2)
+    assert len(reader.take([Got(data)]).state.log) == 1
+
+
+def test_a_reader_ends_whatever_is_in_the_store() -> None:
+    """A base has passed a transaction by that nobody has closed: no writer makes that, and it has an end."""
+    old, lost = version(3, 1), transaction(5, 2, FOLDER, OTHER)
+    folded = below(State(FOLDER).joined([old]).log, 9)
+    base = base_name(FOLDER, 1), encode_bundle(folded.with_(horizon=9), FOLDER, number=1)
+    objects = dict([old, lost, MARK, base])
+    with pytest.raises(Corrupt, match="cannot be taken in") as error:
+        read(Reader(FOLDER, State(FOLDER)), objects)
+    assert error.value.name == lost[0]
 
 
 def test_a_slow_pass_over_an_ordered_listing_stands() -> None:

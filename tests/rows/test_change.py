@@ -133,6 +133,23 @@ def test_overwrites_and_restores_of_changed_tables() -> None:
 
 
 @pytest.mark.parametrize(
+    "values",
+    [
+        pa.table({"name": ["x", "y", "z"], "value": [1.5, 2.5, 3.5]}),
+        pa.table({"value": [1.5, 2.5, 3.5], "name": pa.chunked_array([["x"], ["y", "z"]])}),
+        {"name": pa.array(["x", "y", "z"]), "value": pa.array([1.5, 2.5, 3.5])},
+    ],
+)
+def test_a_table_of_new_values_goes_to_the_matching_rows_in_row_order(values: Any) -> None:
+    table = filled()
+    assert table.update("id in (7, 2, 4)", values).rows == 3  # of both chunks
+    expected = [dict(row) for row in ROWS]
+    for at, name, value in ((2, "x", 1.5), (4, "y", 2.5), (7, "z", 3.5)):
+        expected[at] |= {"name": name, "value": value}
+    assert table.read().to_pylist() == expected
+
+
+@pytest.mark.parametrize(
     ("where", "values", "error"),
     [
         ("id = 1", {"nothing": 1}, SchemaMismatch),

@@ -8,9 +8,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat.chunks.types import storage_type, to_storage
-from crdtcat.scan.replace import Part, replaced
+from crdtcat.scan.layers import Orders, Part
+from crdtcat.scan.replace import replaced
 from crdtcat.testing.strategies import arrow_arrays, arrow_types
 from tests.bounds import bounded
+
+WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+
+def laid_over(base: pa.Array, parts: list[Part], *, owned: bool = False) -> pa.Array:
+    """The array with all parts over it, whole and in two pieces, as entries that are read together are."""
+    cells = Orders().cells(parts)
+    middle = len(base) // 2
+    pieces = []
+    for start, stop in ((0, middle), (middle, len(base))):
+        mine = None if cells is None else cells.between(start, stop)
+        pieces.append(replaced(base.slice(start, stop - start), mine))
+    found = replaced(base, cells, owned=owned)
+    assert [repr(item) for piece in pieces for item in piece.to_pylist()] == [
+        repr(item) for item in found.to_pylist()
+    ]
+    return found
 
 
 @given(st.data())
@@ -33,9 +51,9 @@ def test_as_a_list_does_it(data: st.DataObject) -> None:
             expected[row] = held[place]
     forms = [base]
     if kind in (pa.string(), pa.binary()):
-        forms.append(base.dictionary_encode())
+        forms += [base.dictionary_encode(), base.cast(WIDE[kind])]
     for form in forms:
-        found = replaced(form, parts)
+        found = laid_over(form, parts)
         assert [repr(item) for item in form.to_pylist()] == before  # it is somebody else's
         found.validate(full=True)
         assert found.type == base.type
@@ -44,30 +62,29 @@ def test_as_a_list_does_it(data: st.DataObject) -> None:
 
 def test_slices_and_nulls() -> None:
     base = pa.array([None, 1, 2, None, 4, 5]).slice(1)
-    found = replaced(base, [Part(np.array([0, 2]), pa.array([7, None, 8]).slice(1), np.array([0, 1]))])
+    found = laid_over(base, [Part(np.array([0, 2]), pa.array([7, None, 8]).slice(1), np.array([0, 1]))])
     assert found.to_pylist() == [None, 2, 8, 4, 5]
 
 
 def test_a_dictionary_with_nulls_some_of_which_get_values() -> None:
     base = pa.array(["a", None, "b", None, "a"]).dictionary_encode()
     new = Part(np.array([1, 4]), pa.array(["x", None, "y"]), np.array([2, 1]))
-    assert replaced(base, [new]).to_pylist() == ["a", "y", "b", None, None]
-    assert replaced(base, []).equals(pa.array(["a", None, "b", None, "a"]))
+    assert laid_over(base, [new]).to_pylist() == ["a", "y", "b", None, None]
+    assert laid_over(base, []).equals(pa.array(["a", None, "b", None, "a"]))
 
 
 def test_memory_that_is_nobody_elses_is_used_again_and_only_then() -> None:
     memory = pa.py_buffer(bytearray(np.arange(8).tobytes()))
     base = pa.Array.from_buffers(pa.int64(), 8, [None, memory])
     new = [Part(np.array([1, 5]), pa.array([70, 80]), np.array([1, 0]))]
-    assert replaced(base, new).to_pylist() == [0, 80, 2, 3, 4, 70, 6, 7]
+    assert laid_over(base, new).to_pylist() == [0, 80, 2, 3, 4, 70, 6, 7]
     assert base.to_pylist() == list(range(8))
-    found = replaced(base, new, owned=True)
+    found = replaced(base, Orders().cells(new), owned=True)
     assert found.to_pylist() == [0, 80, 2, 3, 4, 70, 6, 7]
     assert found.buffers()[1].address == memory.address
     read_only = pa.array(np.arange(3)).slice(1)
-    assert replaced(
-        read_only, [Part(np.array([0]), pa.array([9]), np.array([0]))], owned=True
-    ).to_pylist() == [9, 2]
+    new = [Part(np.array([0]), pa.array([9]), np.array([0]))]
+    assert laid_over(read_only, new, owned=True).to_pylist() == [9, 2]
 
 
 @given(st.data())
@@ -98,7 +115,30 @@ def test_few_texts_of_many_as_a_list_does_it(data: st.DataObject) -> None:
         parts.append(Part(np.array(rows, int), values, np.array(place, int)))
         for row, at in zip(rows, place, strict=True):
             expected[row] = values[at].as_py()
-    found = replaced(base, parts)
-    found.validate(full=True)
-    assert found.to_pylist() == expected
-    assert found.type == kind
+    for form in (base, base.cast(WIDE[kind])):
+        found = laid_over(form, parts)
+        found.validate(full=True)
+        assert found.to_pylist() == expected
+        assert found.type == kind
+
+
+@given(st.data())
+@settings(max_examples=bounded(200, 2), deadline=None)
+def test_columns_with_the_same_rows_share_an_order_and_nothing_else(data: st.DataObject) -> None:
+    """Two columns of the same parts, a third that lacks some of their rows: each gets what it gets alone."""
+    rows = st.lists(st.integers(0, 19), min_size=1, unique=True)
+    drawn = [np.array(data.draw(rows)) for _ in range(data.draw(st.integers(1, 3)))]
+    places = [np.array(data.draw(st.permutations(range(len(at))))) for at in drawn]
+    columns = [
+        [Part(at, pa.array(range(base + 100 * i, base + 100 * i + 20)), to) for i, (at, to) in pairs]
+        for base in (0, 1000)
+        for pairs in [list(enumerate(zip(drawn, places, strict=True)))]
+    ]
+    columns.append([Part(part.rows[1:], part.values, part.place[1:]) for part in columns[0]])
+    shared, base = Orders(), pa.array(range(-20, 0))
+    for parts in columns:
+        expected = base.to_pylist()
+        for part in parts:
+            for row, place in zip(part.rows.tolist(), part.place.tolist(), strict=True):
+                expected[row] = part.values[place].as_py()
+        assert replaced(base, shared.cells(parts)).to_pylist() == expected

@@ -46,6 +46,18 @@ def test_peak_memory_does_not_depend_on_the_table(filter: str | None) -> None:
     assert large < small + 4 * MIB
 
 
+def test_nor_where_newer_cells_lie_over_all_of_it() -> None:
+    """A tenth of the rows, by chance, and then others: what lies over a unit is part of it."""
+    sizes = []
+    for mebibytes in (8, 48):
+        table = stored(mebibytes)
+        table.update("b < 0.1", {"a": 7})
+        table.update("b > 0.9", {"b": 1.0})
+        sizes.append(peak(table))
+    assert sizes[1] < 14 * MIB
+    assert sizes[1] < sizes[0] + 4 * MIB
+
+
 def test_a_slow_consumer_does_not_make_it_run_ahead() -> None:
     reader = stored(48).scan().to_reader()
     gc.collect()

@@ -10,13 +10,14 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from crdtcat import Catalog
+from crdtcat import Catalog, Table
 from crdtcat.errors import (
     AlreadyExists,
     CommitUnknown,
@@ -188,6 +189,67 @@ def test_a_collector_goes_by_before_every_request_of_a_writer(write: Callable[[W
     assert number > 2
 
 
+def write_again(table: Table, rows: pa.Table) -> None:
+    table.write(rows)
+
+
+def overwrite_again(table: Table, rows: pa.Table) -> None:
+    table.overwrite(rows)
+
+
+@pytest.mark.parametrize("how", [write_again, overwrite_again], ids=lambda how: str(how.__name__))
+def test_a_chunk_that_is_used_again_while_it_is_let_go_and_collected_is_there(
+    how: Callable[[Table, pa.Table], None],
+) -> None:
+    """A writer makes the table what it was, by a head of before; before each of its requests in turn somebody
+    else overwrites the table, expires its history, and collects what is garbage a day later. Whoever wins,
+    what is in the table can be read, then and ever after."""
+    number, used_again = 1, 0
+    while (found := _written_again(how, number)) is not None:
+        used_again += found
+        number += 1
+    assert number > 2
+    assert used_again  # without a collector between, nothing is encoded again
+
+
+def _written_again(how: Callable[[Table, pa.Table], None], number: int) -> bool | None:
+    """Whether the old segment was used once more; `None`: the writer makes fewer requests."""
+    with world() as made:
+        rows = numbers(made)
+        table = made.catalog().create_table("t", SCHEMA)
+        table.append(rows)
+        (old,) = (name for name in made.objects if name.startswith("data/"))
+        table.append(numbers(made))
+        made.wait(50)  # old enough to be deleted
+        table.head()
+        left, reached = number, False
+
+        def interfere(_: Kind, __: str) -> None:
+            nonlocal left, reached
+            left -= 1
+            if left == 0:
+                made.before_request, reached = None, True
+                _let_go_beside(made)
+
+        made.before_request = interfere
+        how(table, rows)
+        made.before_request = None
+        here = made.catalog().table("t").read()["n"].to_pylist()  # by the rules, of the one or of the other
+        used = old in made.objects
+        made.check()
+        assert made.catalog().table("t").read()["n"].to_pylist() == here
+        return used if reached else None
+
+
+def _let_go_beside(made: World) -> None:
+    catalog = made.catalog()
+    catalog.table("t").overwrite(numbers(made))
+    made.wait(1)
+    catalog.table("t").expire(older_than=timedelta(0))
+    made.wait(TRANSACTION_SECONDS_MAX / 3600 - 2)
+    catalog.collect()
+
+
 def test_without_condemning_first_a_merge_loses_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same search exposes a collector that deletes what it finds at once, however old it is."""
 
@@ -203,6 +265,8 @@ def test_without_condemning_first_a_merge_loses_its_rows(monkeypatch: pytest.Mon
             assert "missing: the store has no such object" in str(error)  # noqa: PT017
             lost += 1
     assert lost
+    with pytest.raises(Corrupt, match="missing: the store has no such object"):
+        _written_again(overwrite_again, 2)  # after its refresh, before it says what it uses again
 
 
 class Everybody:

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -47,11 +48,23 @@ class _Failing(PlannedWriter):
             self._wait_for_another()
             raise RuntimeError("failed before it was done, when another was")
         message = super().write(iterator)
+        if self.how == "lost" and task.partitionId() == 0:
+            self._lose_shuffles()
         if fails and self.how == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if fails or self.how == "always":
             raise RuntimeError("failed after it was done")
         return message
+
+    def _lose_shuffles(self) -> None:
+        """Once, delete what the stage before this one left for the tasks of this one, and fail."""
+        mark = Path(self._plan.metadata["mark"])
+        if mark.exists():
+            return
+        mark.touch()
+        for file in Path(self._plan.metadata["folder"]).rglob("shuffle_*"):
+            file.unlink()
+        raise RuntimeError("failed after it was done, and the files of the stage before are lost")
 
     def _wait_for_another(self) -> None:
         """Until some task has committed; half a minute at most."""
@@ -84,7 +97,7 @@ class FailingSource(CrdtcatSource):
 
 
 FAILING = {how: type(f"Failing_{how}", (FailingSource,), {"how": how}) for how in
-           ("raise", "before", "kill", "always", "half", "driver")}  # fmt: skip
+           ("raise", "before", "kill", "always", "half", "driver", "lost")}  # fmt: skip
 
 
 class _LostSink(StreamSink):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ def test_what_is_written_is_read_back(spark: Any, tmp_path: Path, commit: str) -
     url = str(tmp_path / "lake")
     df = spark.range(0, 1000, 1, 4).selectExpr("id", "id % 7 as shop", "cast(id as string) as name")
     options = {"catalog": url, "table": "t", "commit": commit, "metadata": '{"from": "spark"}'}
+    options["partition_by"] = "bucket(2, shop), name"
     df.write.format("crdtcat").options(**options).mode("append").save()
     table = Catalog(url).table("t")
+    assert table.partition_by == ("bucket(2, shop)", "name")
     assert values(table.read()) == values(df)
     assert [version.metadata for version in table.history()] == [{"from": "spark"}] * (
         1 if commit == "job" else 4
@@ -205,8 +208,27 @@ def test_branches(spark: Any, tmp_path: Path) -> None:
 def test_registered_by_hand(spark: Any, tmp_path: Path) -> None:
     save(spark.range(3), tmp_path / "lake", "t")
     other = spark.newSession()
-    register(other)
+    for _ in range(2):  # the second time changes nothing
+        register(other)
+    assert other.conf.get("spark.sql.redaction.options.regex").count("storage_options") == 1
     assert other.read.format("crdtcat").load(f"{tmp_path}/lake/t").count() == 3
+
+
+def test_writing_from_threads(spark: Any, tmp_path: Path) -> None:
+    """Spark looks for the format of what is written in the thread's session, and threads of Python have none
+    until they are given one. `save` needs none."""
+    rows = spark.range(3)
+
+    def written() -> None:
+        rows.write.format("crdtcat").mode("append").save(f"{tmp_path}/t")
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+            pool.submit(written).result()
+        pool.submit(save, rows, tmp_path, "t").result()
+        pool.submit(register, spark.newSession()).result()
+        pool.submit(written).result()
+    assert Catalog(tmp_path).read("t").num_rows == 6
 
 
 def test_columns_are_added_where_that_is_asked_for(spark: Any, tmp_path: Path) -> None:
@@ -247,7 +269,9 @@ def test_upserts(spark: Any, tmp_path: Path, commit: str) -> None:
     """A table with a key holds the last row of each, however many tasks wrote it, and reads so everywhere."""
     lake = Catalog(tmp_path / "lake")
     first = spark.range(0, 200, 1, 4).selectExpr("id", "0 as round", "cast(id as string) as name")
-    save(first, lake, "t", key=["id"], commit=commit)
+    where = {"catalog": lake.url, "table": "t", "key": "id", "commit": commit}
+    first.write.format("crdtcat").options(**where).mode("append").save()
+    assert lake.table("t").key == ("id",)
     later = spark.range(100, 300, 1, 3).selectExpr("id", "1 as round")  # leaves names as they are
     save(later, lake, "t", commit=commit)
     spark.range(0, 10).selectExpr("id", "2 as round").write.format("crdtcat").option("commit", commit).mode(

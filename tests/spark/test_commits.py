@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import threading
@@ -38,6 +39,30 @@ def test_tasks_that_run_again_count_once(spark: Any, tmp_path: Path, how: str, c
     assert len(table.head().void) == again
     assert table.head().version == (4 if commit == "task" else 1)
     assert values(load(spark, tmp_path, "t")) == values(df)
+
+
+@pytest.mark.parametrize("commit", ["job", "task"])
+def test_a_stage_that_runs_again_counts_once(spark: Any, tmp_path: Path, commit: str) -> None:
+    """The shuffle's files are lost when one task of four is done: the stage that made them runs again, and so
+    does the one that writes."""
+    spark.dataSource.register(FAILING["lost"])
+    df = spark.range(0, 400, 1, 2).repartition(4, "id")
+    metadata = json.dumps({"folder": spark.conf.get("spark.local.dir"), "mark": str(tmp_path / "mark")})
+    spark.sparkContext.setJobGroup(f"lost {commit}", "a stage that runs again")
+    writer = df.write.format("crdtcat_lost").options(commit=commit, metadata=metadata)
+    writer.mode("append").save(f"{tmp_path}/lake/t")
+    tracker = spark.sparkContext.statusTracker()
+    stages = {
+        stage
+        for job in tracker.getJobIdsForGroup(f"lost {commit}")
+        for stage in tracker.getJobInfo(job).stageIds
+    }
+    assert len(stages) == 2
+    assert min(tracker.getStageInfo(stage).currentAttemptId for stage in stages) > 0
+    table = Catalog(tmp_path / "lake").table("t")
+    assert values(table.read()) == values(df)
+    assert table.head().version == (4 if commit == "task" else 1)
+    assert len(table.head().void) == (1 if commit == "task" else 0)  # what was done before, done again
 
 
 @pytest.mark.parametrize("commit", ["job", "task"])

@@ -1,8 +1,7 @@
-"""What is wrong is said on the driver, by name, before a task starts; secrets are never said."""
+"""What is wrong is said on the driver, by name, before a task starts."""
 
 from __future__ import annotations
 
-import json
 import secrets
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument, NotFound, SchemaMismatch, UnsupportedType
@@ -28,8 +28,6 @@ from crdtcat.spark import (
     verify,
 )
 from crdtcat.spark.options import parse_options
-
-SECRET = "hush-" + secrets.token_hex(8)
 
 
 @contextmanager
@@ -99,23 +97,48 @@ def test_writing(spark: Any, tmp_path: Path) -> None:
         save(spark.range(1).selectExpr("make_ym_interval(1, 2) as y"), lake, "u")
 
 
-def test_secrets_are_never_shown(spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    lake = Catalog(tmp_path / "lake")
-    save(spark.range(1), lake, "t")
-    storage = json.dumps({"secret": SECRET, "token": SECRET})
-    df = spark.read.format("crdtcat").option("storage_options", storage).load(f"{lake.url}/t")
-    df.explain(extended=True)
-    df.createOrReplaceTempView("secretive")
-    shown = spark.sql("explain extended select * from secretive").collect()[0][0]
-    shown += repr(df) + df._jdf.queryExecution().toString()
-    missing = spark.read.format("crdtcat").option("storage_options", storage)
-    shown += _fails(spark, "no table", lambda: missing.load(f"{lake.url}/u"))
-    broken = spark.read.format("crdtcat").option("storage_options", storage[:-1])
-    shown += _fails(spark, "storage_options is not JSON", lambda: broken.load(f"{lake.url}/t"))
-    options = parse_options({"path": f"{lake.url}/t", "storage_options": storage}, "read")
-    shown += repr(options) + str(options) + "".join(capfd.readouterr())
-    assert options.storage["secret"] == SECRET
-    assert SECRET not in shown
+def test_streaming(spark: Any, tmp_path: Path) -> None:
+    """Also where Spark asks for a reader or writer only when the query runs."""
+    lake = Catalog(tmp_path / "lake", upkeep=False)
+    for name in ("t", "broken"):
+        lake.commit(name, [{"id": 1}])
+    next(Path(lake.url, "tables/broken").rglob("settings*")).write_bytes(b"no settings")
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    numbers = iter(range(100))
+
+    def run(table: str, output: str, to: Any, options: dict[str, str]) -> None:
+        if to is None:
+            rows = spark.readStream.format("crdtcat").options(**options).load(f"{lake.url}/{table}")
+            writer = rows.writeStream.format("noop")
+        else:
+            where = {"catalog": lake.url, "table": table, **options}
+            writer = to.writeStream.format("crdtcat").options(**where).outputMode(output)
+        check = str(tmp_path / f"check-{next(numbers)}")
+        query = writer.option("checkpointLocation", check).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+    def refused(
+        message: str, table: str = "t", output: str = "append", to: Any = None, **options: str
+    ) -> None:
+        """A stream from the table, or `to` it, ends with a message, and no job was started."""
+        before = scheduler.numTotalJobs()
+        with pytest.raises(PySparkException, match=message):
+            run(table, output, to, options)
+        assert scheduler.numTotalJobs() == before
+
+    refused("no option 'tabel'", tabel="t")
+    refused("E201.*no table 'u'", "u")
+    refused("no tag 'never'", start="never")
+    refused("E401.*tables/broken/settings.json", "broken")
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+    ids = rows.selectExpr("value as id")
+    refused("no option 'tabel'", to=ids, tabel="t")
+    refused("commit='both'", to=ids, commit="both")
+    refused("E103.*column 'id'", to=rows.selectExpr("cast(value as string) as id"))
+    refused("E401.*tables/broken/settings.json", "broken", to=ids)
+    counts = ids.groupBy("id").count()
+    refused("outputMode.'complete'. is not supported.*mode='overwrite'", "new", "complete", to=counts)
+    assert lake.tables() == ["broken", "t"]
 
 
 def test_options() -> None:
@@ -220,6 +243,12 @@ def test_what_a_task_refuses_is_said_as_it_is(spark: Any, tmp_path: Path, commit
     with pytest.raises(SchemaMismatch, match="'id' may not be null, and 1 rows are"):
         save(frame, lake, "t", key=["id"], commit=commit)
     assert ("t" in lake) == (commit == "task")
+    writer = frame.write.format("crdtcat").options(key="id", commit=commit).mode("append")
+    with pytest.raises(
+        PySparkException, match=r"SchemaMismatch: \[E103\] column 'id' may not be null, and 1 rows"
+    ):
+        writer.save(f"{lake.url}/u")
+    assert ("u" in lake) == (commit == "task")
 
 
 @pytest.mark.parametrize("name", ["_change_type", "_CHANGE_TYPE", "_Version"])

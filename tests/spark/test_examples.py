@@ -65,7 +65,7 @@ def test_a_quiet_session_does_not_talk_of_pandas(spark: Any) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         with quiet_session("tests") as running:
-            assert running is spark
+            assert running.sparkContext is spark.sparkContext
             warnings.warn("PySpark does not yet fully support pandas >= 3.0.0.", FutureWarning, stacklevel=1)
             warnings.warn("something else", FutureWarning, stacklevel=1)
     assert [str(warning.message) for warning in said] == ["something else"]

@@ -89,13 +89,18 @@ def test_local_and_spark_agree(spark: Any, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     inline = rng.choice([0, 1500, 64 * 1024])
     lake = Catalog(tmp_path, inline_bytes=inline, chunk_rows=20, upkeep=False)
-    table = lake.create_table("t", SCHEMA, partition_by=["shop"] if seed % 2 else [])
+    mode = "cas" if seed >= 4 else "merge"
+    table = lake.create_table("t", SCHEMA, partition_by=["shop"] if seed % 2 else [], mode=mode)
     other = Catalog(tmp_path, inline_bytes=inline, chunk_rows=20, upkeep=False).table("t")
     table.append(rows(rng, table))
     tokens = []
     for _ in range(25):
         step(rng, rng.choice([table, other]))
         tokens.append(str(table.head().snapshot))
+    branch = table.branch("b")
+    for _ in range(5):
+        step(rng, branch)
+        step(rng, table)
     frames = []
     for at in (None, rng.choice(tokens)):
         local = table.read(at=at)
@@ -106,6 +111,9 @@ def test_local_and_spark_agree(spark: Any, tmp_path: Path, seed: int) -> None:
     frames.append((table.read(filter=filter), load(spark, lake, "t", filter=filter)))
     some = table.schema.names[::-1][:2]
     frames.append((table.read(some), load(spark, lake, "t", columns=some)))
+    source = spark.read.format("crdtcat").option("branch", "b")
+    on_branch = (load(spark, lake, "t", branch="b"), source.load(f"{lake.url}/t"))
+    frames += [(branch.read(), frame) for frame in on_branch]
     for local, frame in frames:
         assert frame.columns == local.column_names
         assert values(frame) == values(local)

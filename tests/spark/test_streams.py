@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
 
 from crdtcat import Catalog
 from crdtcat.clock import HybridClock
@@ -39,16 +41,20 @@ def finish(writer: Any, check: Path) -> None:
 
 
 @pytest.mark.parametrize("commit", ["job", "task"])
-def test_the_sink_counts_every_batch_once(spark: Any, tmp_path: Path, commit: str) -> None:
-    """Every batch is committed and then said to have failed; the query is restarted until it is through."""
+@pytest.mark.parametrize("key", ["", "id"])
+def test_the_sink_counts_every_batch_once(spark: Any, tmp_path: Path, commit: str, key: str) -> None:
+    """Every batch is committed and then said to have failed; the query is restarted until it is through.
+
+    In a table with a key rows are upserted: the second batch has every key of the first."""
     spark.dataSource.register(LosingSource)
     metadata = json.dumps({"lose": str(tmp_path / "lost")})
     restarts = 0
-    for number in range(3):
+    for number in range(2):
         feed(tmp_path / "in", number)
         for _ in range(3):
-            writer = files(spark, tmp_path / "in").writeStream.format("crdtcat_losing")
-            writer = writer.options(catalog=str(tmp_path), table="t", commit=commit, metadata=metadata)
+            rows = files(spark, tmp_path / "in").selectExpr("id % 7 as id" if key else "id", "id as n")
+            writer = rows.writeStream.format("crdtcat_losing").options(commit=commit, key=key)
+            writer = writer.options(catalog=str(tmp_path), table="t", metadata=metadata)
             try:
                 finish(writer, tmp_path / "check")
                 break
@@ -56,10 +62,12 @@ def test_the_sink_counts_every_batch_once(spark: Any, tmp_path: Path, commit: st
                 assert "the answer was lost" in str(error)  # noqa: PT017
                 restarts += 1
     table = Catalog(tmp_path).table("t")
-    assert sorted(table.read().column("id").to_pylist()) == list(range(30))
-    assert restarts == 3
-    assert len(table.head().void) == 3  # each batch came twice, and counted once
-    assert table.head().version == 3
+    wanted = dict(sorted((n % 7 if key else n, n) for n in range(20)))  # of each key the last
+    assert sorted((row["id"], row["n"]) for row in table.read().to_pylist()) == list(wanted.items())
+    assert table.key == ((key,) if key else ())
+    assert restarts == 2
+    assert len(table.head().void) == 2  # each batch came twice, and counted once
+    assert table.head().version == 2
 
 
 @pytest.fixture
@@ -96,17 +104,23 @@ def test_a_query_that_is_stopped_again_and_again_counts_every_row_once(
 
 
 def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> None:
-    """Appended in two parts and upserted, committed by tasks and by jobs; one batch is saved and fails."""
+    """Appended and upserted, both committed by tasks and by jobs; one batch is saved and fails."""
     for number in range(3):
         feed(tmp_path / "in", number)
     halves = [foreach_batch(tmp_path, "t", commit="task", part=f"{half}") for half in range(2)]
-    upsert = foreach_batch(tmp_path, "k", key=["id"])
+    append = foreach_batch(tmp_path, "j")
+    upsert, by_tasks = (
+        foreach_batch(tmp_path, name, key=["id"], commit=commit)
+        for name, commit in (("k", "job"), ("m", "task"))
+    )
     failed: list[int] = []
 
     def batch_and_fail(df: Any, batch: int) -> None:
         for half, save_batch in enumerate(halves):
             save_batch(df.where(f"id % 2 = {half}"), batch)
-        upsert(df.selectExpr("id % 7 as id", "id as n").orderBy("n").coalesce(1), batch)
+        append(df, batch)
+        for save_batch in (upsert, by_tasks):
+            save_batch(df.selectExpr("id % 7 as id", "id as n").orderBy("n").coalesce(1), batch)
         with pytest.raises(InvalidArgument, match=f"batch {batch} was saved to 'k' already.*part="):
             upsert(df, batch)
         if batch == 1 and not failed:
@@ -120,12 +134,32 @@ def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> No
             assert "stopped after" in str(error)  # noqa: PT017
     lake = Catalog(tmp_path)
     assert failed == [1]
-    assert sorted(lake.read("t").column("id").to_pylist()) == list(range(30))
-    assert sorted(lake.read("k").column("id").to_pylist()) == list(range(7))
-    assert [(lake.table(name).head().version, len(lake.table(name).head().void)) for name in "tk"] == [
-        (6, 2),
-        (3, 1),
-    ]
+    for name in "tj":
+        assert sorted(lake.read(name).column("id").to_pylist()) == list(range(30))
+    for name in "km":
+        read = lake.read(name).to_pylist()
+        assert {row["id"]: row["n"] for row in read} == {n % 7: n for n in range(30)}
+        assert len(read) == 7
+    heads = {name: lake.table(name).head() for name in "tjk"}
+    counts = {name: (head.version, len(head.void)) for name, head in heads.items()}
+    assert counts == {"t": (6, 2), "j": (3, 1), "k": (3, 1)}
+    assert len(lake.table("m").head().void) == lake.table("m").head().version / 3  # one batch of three
+
+
+def test_results_that_are_complete_or_updated(spark: Any, tmp_path: Path) -> None:
+    """Spark lets a Python sink append only; by batches a table is overwritten, or rows of it are."""
+    ways: dict[str, dict[str, Any]] = {"complete": {"mode": "overwrite"}, "update": {"key": ["id"]}}
+    for number in range(2):
+        feed(tmp_path / "in", number)
+        for output, options in ways.items():
+            counted = files(spark, tmp_path / "in").groupBy((F.col("id") % 3).alias("id")).count()
+            save_batch = foreach_batch(tmp_path / "lake", output, **options)
+            writer = counted.writeStream.outputMode(output).foreachBatch(save_batch)
+            finish(writer, tmp_path / output)
+            rows = Catalog(tmp_path / "lake").read(output).to_pylist()
+            ids = range(10 * number + 10)
+            assert {row["id"]: row["count"] for row in rows} == dict(Counter(n % 3 for n in ids))
+            assert len(rows) == 3
 
 
 class Gathered:
@@ -135,8 +169,11 @@ class Gathered:
         self.spark, self.check, self.options = spark, check, options
         self.batches: dict[int, list[Any]] = {}
 
-    def run(self) -> None:
+    def run(self, during: Callable[[], object] = lambda: None) -> None:
+        """Read all there is, and do something while that is done."""
+
         def take(df: Any, batch: int) -> None:
+            during()
             self.batches[batch] = df.collect()
 
         stream = self.spark.readStream.format("crdtcat").options(**self.options).load()
@@ -181,6 +218,13 @@ def test_the_source_shows_every_change_once(spark: Any, tmp_path: Path) -> None:
     count = len(stream.rows)
     stream.run()
     assert len(stream.rows) == count  # nothing new, nothing twice
+
+    for n in (20, 21, 22):
+        table.append([{"id": n}])
+    stream.run(during=lambda: table.append([{"id": 30}]))  # in both of its batches
+    assert [row.id for row in stream.rows[count:]] == [20, 21, 22]  # what came after its start is not in it
+    stream.run()
+    assert [row.id for row in stream.rows[count:]] == [20, 21, 22, 30, 30]
 
 
 def test_starting_points_limits_and_removals(spark: Any, tmp_path: Path) -> None:
@@ -237,8 +281,16 @@ def test_a_stream_from_table_to_table_restarted_many_times(spark: Any, tmp_path:
             source.append([{"id": 10 * round + n}])
         stream = spark.readStream.format("crdtcat").load(f"{lake.url}/source")
         writer = stream.writeStream.format("crdtcat").options(catalog=lake.url, table="copy")
-        finish(writer, tmp_path / "check")
-    assert sorted(lake.read("copy").column("id").to_pylist()) == sorted(
-        source.read().column("id").to_pylist()
-    )
-    assert lake.table("copy").head().version == 4
+        if round < 3:
+            finish(writer, tmp_path / "check")
+    query = writer.option("checkpointLocation", str(tmp_path / "check")).start()  # Spark's own trigger
+    for n in range(3):
+        query.processAllAvailable()
+        assert sorted(lake.read("copy").column("id").to_pylist()) == sorted(
+            source.read().column("id").to_pylist()
+        )
+        source.append([{"id": 100 + n}])
+    query.processAllAvailable()
+    query.stop()
+    assert lake.read("copy").num_rows == 15
+    assert lake.table("copy").head().version == 7

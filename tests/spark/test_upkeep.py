@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crdtcat import Catalog
+from crdtcat import Catalog, Table
 from crdtcat.errors import Corrupt, InvalidArgument
+from crdtcat.head.naming import row_ids
 from crdtcat.maintenance import rewrite
 from crdtcat.maintenance.progress import Progress
+from crdtcat.scan.located import all_rows_of
 from crdtcat.spark import checkpoint, collect, compact, load, verify
+from crdtcat.spark.tasks import in_tasks
 from tests.spark.rows import values
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("text", pa.string())])
@@ -24,7 +29,9 @@ def test_verify_finds_what_the_local_one_finds(spark: Any, tmp_path: Path) -> No
     lake = Catalog(tmp_path, inline_bytes=0, upkeep=False)
     for n in range(6):
         lake.commit("t", {"id": list(range(n * 100, n * 100 + 100)), "text": ["x" * 20] * 100})
-    assert verify(spark, lake, "t", "content").ok
+    told: list[Progress] = []
+    assert verify(spark, lake, "t", "content", progress=told.append).ok
+    assert seen_through(told) == {"verifying"}
     segments = sorted(tmp_path.glob("data/*/*.parquet"))
     segments[0].unlink()
     damaged = bytearray(segments[1].read_bytes())
@@ -37,22 +44,83 @@ def test_verify_finds_what_the_local_one_finds(spark: Any, tmp_path: Path) -> No
     assert len(there.problems) == 2
 
 
+def seen_through(told: Sequence[Progress]) -> set[str]:
+    """What the driver was told of, each to its end and never beyond."""
+    assert all(progress.done <= progress.total for progress in told)
+    last = {progress.what: progress for progress in told}
+    assert all(progress.done == progress.total for progress in last.values())
+    return set(last)
+
+
 def test_compact_changes_nothing_but_the_chunks(spark: Any, tmp_path: Path) -> None:
-    lake = Catalog(tmp_path, inline_bytes=0, chunk_rows=100, upkeep=False)
+    """As the local one, of a copy: the same chunks, with the same rows, which have the ids they had."""
+    options: dict[str, Any] = {"inline_bytes": 0, "chunk_rows": 100, "upkeep": False}
+    lake = Catalog(tmp_path / "there", **options)
     for n in range(40):
         lake.commit("t", {"id": list(range(n * 10, n * 10 + 10))})
     table = lake.table("t")
     table.delete("id % 7 = 0")
     table.update("id > 300", {"id": 1})
-    before, local = table.read(), Catalog(tmp_path, upkeep=False).table("t")
-    done = compact(spark, lake, "t")
-    assert done.versions >= 1
+    before, ids = table.read(), _row_ids(table)
+    shutil.copytree(tmp_path / "there", tmp_path / "here")
+    copy = Catalog(tmp_path / "here", **options).table("t")
+    told: list[Progress] = []
+    done, local = compact(spark, lake, "t", progress=told.append), copy.compact()
+    assert seen_through(told) == {"compacting"}
+    unlike: dict[str, Any] = {"seconds": 0.0, "bytes": 0, "versions": 1}  # each task publishes its own
+    assert replace(done, **unlike) == replace(local, **unlike)
+    assert done.versions > local.versions == 1
     assert done.chunks_after < done.chunks_before == 40
     assert done.rows == before.num_rows
-    assert table.read().equals(before)  # rows and their order
+    for one in (table, copy):
+        assert one.read().equals(before)  # rows and their order
+        assert _row_ids(one) == ids
+    hashes = [sorted(chunk.hash for chunk in one.head().chunks) for one in (table, copy)]
+    assert hashes[0] == hashes[1]
     assert values(load(spark, lake, "t")) == values(before)
-    assert len(local.head().chunks) < 20
-    assert compact(spark, lake, "empty" if "empty" in lake else "t").versions == 0
+    assert compact(spark, lake, "t").versions == copy.compact().versions == 0
+
+
+def _row_ids(table: Table) -> dict[str, Any]:
+    """The ids of all rows, in row order."""
+    head = table.head()
+    return row_ids(head, *all_rows_of(head, head.live)).packed()
+
+
+def test_no_unit_of_work_grows_with_the_table(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a task holds at a time is one unit, and a commit: the same for a table three times as large."""
+    monkeypatch.setattr(rewrite, "COMMIT_BYTES", 4_000)
+    monkeypatch.setattr(importlib.import_module("crdtcat.maintenance.checkpoint"), "BLOCK_VERSIONS", 8)
+    sizes: dict[str, int] = {}
+
+    def measured(*arguments: Any, what: str, **options: Any) -> Any:
+        sizes[what] = max([sizes.get(what, 0), *arguments[3]])
+        return in_tasks(*arguments, what=what, **options)
+
+    for module in ("upkeep", "log_upkeep", "clustering"):
+        monkeypatch.setattr(f"crdtcat.spark.{module}.in_tasks", measured)
+    found = []
+    for commits in (20, 60):
+        lake = Catalog(tmp_path / f"{commits}", inline_bytes=0, chunk_rows=50, upkeep=False)
+        plain, keyed = lake.create_table("plain", SCHEMA), lake.create_table("keyed", SCHEMA, key=["id"])
+        for n in range(commits):
+            for table in (plain, keyed):
+                table.append(
+                    [{"id": 10 * n + at, "n": at * 7919 % 401, "text": "x" * 20} for at in range(10)]
+                )
+        sizes.clear()
+        verify(spark, lake, "plain")
+        checkpoint(spark, lake, "plain")
+        for name in ("keyed", "plain"):
+            compact(spark, lake, name)
+        compact(spark, lake, "plain", cluster_by=["n"])
+        found.append(dict(sizes))
+    for sizes in found:  # lots that are no larger than a commit, until they are one together
+        assert rewrite.COMMIT_BYTES < sizes.pop("clustering") < 2 * rewrite.COMMIT_BYTES
+    assert found[0] == found[1]
+    assert found[0].keys() == {"verifying", "bundling", "compacting", "sampling"}
 
 
 def test_compact_of_a_keyed_table_changes_nothing_but_the_chunks(spark: Any, tmp_path: Path) -> None:
@@ -160,7 +228,9 @@ def test_a_large_log_is_bundled_block_by_block(
             table.append([{"id": n, "n": n, "text": "x"}])
         table.update("id < 5", {"text": "y"})
     before = lake.read("there")
-    local, done = lake.table("here").checkpoint(), checkpoint(spark, lake, "there")
+    told: list[Progress] = []
+    local, done = lake.table("here").checkpoint(), checkpoint(spark, lake, "there", progress=told.append)
+    assert seen_through(told) == {"bundling"}
     assert (done.versions, done.newly_covered) == (local.versions, local.newly_covered) == (71, 71)
     assert done.replaced == 5  # what tasks made
     fresh = Catalog(tmp_path, upkeep=False).table("there")

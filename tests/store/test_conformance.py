@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -20,6 +24,7 @@ PART_BYTES = 5 * 2**20
 
 class TestLocal(StoreConformance):
     exclusion_rounds = 100
+    gets_in_turn = "threads cost more than a read from the page cache"
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Store:
@@ -28,6 +33,7 @@ class TestLocal(StoreConformance):
 
 class TestMemory(StoreConformance):
     exclusion_rounds = 100
+    gets_in_turn = "a look into a dict waits for nobody"
     shared_by_processes = False
 
     @pytest.fixture
@@ -46,12 +52,36 @@ class TestFsspec(StoreConformance):
 
 
 class TestFaultyWithoutFaults(StoreConformance):
+    gets_in_turn = "which request is the n-th must be the same in every run"
+
     @pytest.fixture
     def store(self, tmp_path: Path) -> Store:
         return FaultyStore(open_store(tmp_path))
 
 
-class TestMoto(StoreConformance):
+class S3Conformance(StoreConformance):
+    """S3 stores ask without threads, so that those who wait for each other are coroutines."""
+
+    __test__ = False
+
+    @contextmanager
+    def gets_meet(self, store: Store, count: int) -> Iterator[None]:
+        assert isinstance(store, S3Store)
+        begun, all_began, fetch = [0], asyncio.Event(), store._fetch
+
+        async def wait_and_fetch(name: str, start: int, stop: int | None) -> bytes:
+            begun[0] += 1
+            if begun[0] == count:
+                all_began.set()
+            await asyncio.wait_for(all_began.wait(), timeout=10)
+            return await fetch(name, start, stop)
+
+        with mock.patch.object(store, "_fetch", wait_and_fetch):
+            yield
+
+
+class TestMoto(S3Conformance):
+    __test__ = True
     not_exclusive = "moto looks before it writes, without a lock: about 1 race in 250 has two winners"
 
     @pytest.fixture
@@ -62,7 +92,8 @@ class TestMoto(StoreConformance):
 
 
 @pytest.mark.s3
-class TestRealS3(StoreConformance):
+class TestRealS3(S3Conformance):
+    __test__ = True
     exclusion_rounds, exclusion_racers = 8, 4
     """The server is slow where many create one name at once."""
 

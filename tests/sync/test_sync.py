@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import time
 from datetime import timedelta
@@ -10,10 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog
+from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, NotFound
 from crdtcat.store import open_store
 from crdtcat.testing.faulty import FaultyStore, nth
@@ -21,6 +23,8 @@ from crdtcat.testing.invariants import head_value
 from crdtcat.testing.s3_server import S3Server
 from tests.bounds import bounded
 from tests.catalog.lakes import another, lake, objects
+
+QUICK: dict[str, Any] = {"max_commit_delay_seconds": 0, "grace_seconds": 0}
 
 
 def numbers(catalog: Catalog, table: str = "t") -> list[int]:
@@ -115,6 +119,25 @@ def test_settings_travel_and_must_agree() -> None:
         a.sync(b, "fine")
 
 
+def test_a_table_created_again_is_the_other_sides_again() -> None:
+    """Nobody can tell two lives of a name apart across catalogs: whoever wants it gone drops it on both."""
+    a, b = lake(), lake()
+    a.commit("t", [{"n": 1}])
+    a.sync(b)
+    a.drop_table("t")
+    assert "drop it on the other side too, or create it again" in a.sync(b).refused["t"]
+    a.create_table("t").append([{"n": 2}])
+    assert a.sync(b).ok
+    converged(a, b)
+    assert sorted(numbers(a)) == [1, 2]
+    for each in (a, b):
+        each.drop_table("t")
+    a.create_table("t").append([{"n": 3}])
+    b.create_table("t")
+    assert a.sync(b).ok
+    assert numbers(a) == numbers(b) == [3]
+
+
 def test_versions_below_a_horizon_are_refused_by_name() -> None:
     quick: dict[str, Any] = {"max_commit_delay_seconds": 0}
     a, b = lake(**quick), lake(**quick)
@@ -172,6 +195,107 @@ def test_a_replica_follows_a_horizon() -> None:
     assert sorted(numbers(b)) == [1, 2, 3]
     assert b.sync(a).ok
     converged(a, b, "t")
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("compacts", [0, 1])
+@pytest.mark.parametrize("expires", [(0,), (1,), (0, 1)])
+def test_compactions_are_in_nobodys_way(expires: tuple[int, ...], compacts: int, keyed: bool) -> None:
+    """One replica compacts, one or both expire before they meet again: they go on as if nobody had."""
+    both = lake(**QUICK, inline_bytes=0), lake(**QUICK, inline_bytes=0)
+    schema = pa.schema([("n", pa.int64()), ("x", pa.int64())])
+    both[0].create_table("t", schema, key=["n"] if keyed else [])
+    rows = itertools.count()
+    for turn in range(4):
+        assert both[turn % 2].sync(both[1 - turn % 2]).ok
+        for each in both:
+            table = each.table("t")
+            for add in (table.upsert if keyed else table.append,) * 3:
+                add([{"n": next(rows), "x": 0}])
+            if not keyed:
+                table.update("n % 2 = 0", {"x": turn})
+        assert both[0].sync(both[1]).ok
+        assert both[compacts].table("t").compact().versions
+        for who in expires:
+            _expire(both[who])
+        for each in both:
+            each.table("t").delete(f"n = {6 * turn}")
+    result = both[0].sync(both[1])
+    assert result.ok, str(result)
+    stored = 1 if keyed else 0  # a keyed table counts stored rows, and one of them has not compacted
+    assert _value(both[0])[: 6 - stored] == _value(both[1])[: 6 - stored]
+    assert sorted(numbers(both[0])) == [n for n in range(24) if n % 6]
+    before = [objects(one) for one in both]
+    assert both[0].sync(both[1]).ok
+    assert [objects(one) for one in both] == before, "done twice, it changes nothing"
+    for one in both:
+        assert another(one).table("t").verify("content").ok
+
+
+@pytest.mark.parametrize("clusters", [False, True])
+def test_compactions_come_along_where_rows_are_nowhere_else(clusters: bool) -> None:
+    """From below a horizon, too; and with them what was let go because they were not there."""
+    a, b = lake(**QUICK, inline_bytes=0), lake(**QUICK, inline_bytes=0)
+    for number in range(4):
+        a.commit("t", [{"n": 9 - number}])
+    a.sync(b)
+    assert a.table("t").compact().versions == 1
+    _expire(b)  # without the compaction
+    if clusters:
+        assert a.table("t").compact(cluster_by=["n"]).versions == 1  # a commit, which rests on that
+        assert a.sync(b).ok
+        _expire(b)  # where it counts for nothing but the order
+    a.commit("t", [{"n": 5}])
+    if not clusters:
+        assert a.table("t").compact().versions == 1
+    _expire(a)
+    result = a.sync(b)
+    assert result.ok, str(result)
+    assert _value(a) == _value(b)
+    for each in (a, b):
+        _expire(each)
+        assert numbers(each) == ([6, 7, 8, 9, 5] if clusters else [9, 8, 7, 6, 5])
+        assert another(each).table("t").verify("content").ok
+
+
+def _expire(catalog: Catalog) -> None:
+    time.sleep(0.002)  # what is of this very millisecond is not older than nothing
+    catalog.table("t").expire(older_than=timedelta(0))
+    catalog.table("t").collect()
+    catalog.collect(grace=0)
+
+
+def test_what_a_transaction_wrote_is_read_where_the_rest_of_it_is_not() -> None:
+    """Its other table was not synced, or is another one under that name: nobody waits for it."""
+    a, b, c = lake(**QUICK), lake(**QUICK), lake(**QUICK)
+    for name in ("t", "u"):
+        a.commit(name, [{"n": 1}])
+    a.sync(b)
+    with a.transaction() as work:
+        work.append("t", [{"n": 2}])
+        work.append("u", [{"n": 2}])
+    assert a.sync(b, ["t"]).ok
+    assert _together(b) == ([1, 2], [1])
+    assert a.sync(b).ok
+    assert _together(b) == _together(a) == ([1, 2], [1, 2])
+    a.drop_table("u")
+    a.create_table("u").append([{"n": 3}])
+    a.table("t").checkpoint()
+    a.table("t").expire(older_than=timedelta(0))
+    assert a.sync(c).ok  # as a base
+    assert _together(c) == _together(a) == ([1, 2], [3])
+    with c.transaction() as work:
+        work.append("t", work.read("u"))
+        work.append("u", work.read("t"))
+    assert _together(c) == ([1, 2, 3], [1, 2, 3, 3])
+    assert a.sync(c).ok
+    converged(a, c)
+
+
+def _together(catalog: Catalog) -> tuple[list[int], list[int]]:
+    with another(catalog, **QUICK).transaction(["t", "u"]) as work:
+        first, second = (sorted(work.read(name)["n"].to_pylist()) for name in ("t", "u"))
+    return first, second
 
 
 def test_a_tag_keeps_a_replica_from_following_a_horizon() -> None:
@@ -284,11 +408,17 @@ def test_whoever_syncs_with_whom_they_converge(steps: list[tuple[int, Any]]) -> 
     converged(catalogs[1], catalogs[2])
 
 
-QUICK: dict[str, Any] = {"max_commit_delay_seconds": 0, "grace_seconds": 0}
-
-
 @settings(max_examples=bounded(60, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(_steps, st.sets(st.integers(0, 11), min_size=1))
+@example(
+    # Both let an update go, each after a compaction of its own, which then are two copies in one base.
+    [
+        *((0, "update"), (0, 1), (0, 2), (1, "compact"), (2, "cluster"), (2, 1), (1, "update")),
+        *((1, "compact"), (0, "compact"), (2, "compact"), (0, "overwrite"), (0, "compact"), (0, 1)),
+        *((1, 0), (0, 1), (2, "compact"), (1, 2)),
+    ],
+    {0, 2, 3, 8, 12, 13, 16},
+)
 def test_beside_expiries_nothing_is_lost_and_what_is_not_refused_converges(
     steps: list[tuple[int, Any]], expiries: set[int]
 ) -> None:
@@ -310,10 +440,19 @@ def test_beside_expiries_nothing_is_lost_and_what_is_not_refused_converges(
             result = first.sync(second)
             if result.ok:
                 assert _value(first) == _value(second)
-            elif not result.received:
-                assert [_rows(one) for one in (first, second)] == before, str(result)
+            else:
+                assert _is_commit((first, second), result.refused["t"]), str(result)
+                if not result.received:
+                    assert [_rows(one) for one in (first, second)] == before, str(result)
     for catalog in catalogs:
         assert another(catalog, **QUICK).table("t").verify("content").ok
+
+
+def _is_commit(catalogs: tuple[Catalog, ...], refusal: str) -> bool:
+    """Whether the version that a refusal names is one of history: upkeep is never in the way."""
+    named = VersionId.parse(refusal.split("the first is ")[1].split(";", maxsplit=1)[0])
+    logs = [another(catalog, **QUICK).table("t").head().log for catalog in catalogs]
+    return any(at >= 0 and not log.is_upkeep[at] for log in logs for at in [log.index_of(named)])
 
 
 def _value(catalog: Catalog) -> list[Any]:

@@ -38,7 +38,15 @@ def start(catalog: Catalog) -> None:
         catalog.create_table(table, SCHEMA, mode="cas").append([{"n": n, "x": -1 - n} for n in range(2)])
 
 
-def transact(catalog: Catalog, isolation: str, program: Program, id: int, values: Iterator[int]) -> Done:
+def transact(
+    catalog: Catalog,
+    isolation: str,
+    program: Program,
+    id: int,
+    values: Iterator[int],
+    meet: Callable[[], object] | None = None,
+) -> Done:
+    """One transaction, committed. `meet`: what to wait for once all is read and staged."""
     reads: dict[Cell, Value] = {}
     writes: dict[Cell, Value] = {}
     tables = sorted({cell[0] for part in program for cell in part})
@@ -48,6 +56,8 @@ def transact(catalog: Catalog, isolation: str, program: Program, id: int, values
         for cell in program[1]:
             writes[cell] = next(values)
             tx.update(cell[0], f"n = {cell[1]}", {"x": writes[cell]})
+        if meet is not None:
+            meet()
     return Done(id, reads, writes)
 
 
@@ -94,14 +104,15 @@ def played(
     return done, orders(catalog)
 
 
-def drawn(seed: int) -> list[list[Program]]:
+def drawn(seed: int, programs: int | None = None) -> list[list[Program]]:
     """Two to four programs of one or two transactions, which read one to three cells and write one or two."""
     chance = random.Random(seed)
+    programs = chance.randint(2, 4) if programs is None else programs
 
     def cells(most: int) -> tuple[Cell, ...]:
         return tuple(chance.sample(CELLS, chance.randint(1, most)))
 
-    return [[(cells(3), cells(2)) for _ in range(chance.randint(1, 2))] for _ in range(chance.randint(2, 4))]
+    return [[(cells(3), cells(2)) for _ in range(chance.randint(1, 2))] for _ in range(programs)]
 
 
 def check_histories(

@@ -43,6 +43,7 @@ def test_a_fork_of_another_transaction_is_refused(mode: str) -> None:
     other.append("a", rows(10))
     fork = other.fork()
     fork.update("a", "n = 10", {"x": 5})
+    assert repr(pickle.loads(pickle.dumps(fork))) == repr(fork) == "Transaction(forked; a: 2)"
     for given in (fork, pickle.loads(pickle.dumps(fork)), other, None, "fork"):
         with pytest.raises(InvalidArgument, match="not an open fork of this transaction"):
             mine.join(given)  # type: ignore[arg-type]
@@ -218,14 +219,14 @@ def test_a_savepoint_that_fails_does_not_swallow_what_other_threads_staged(mode:
 def test_verbs_by_name_and_versions_by_branch(mode: str) -> None:
     catalog, _ = lake(mode)
     catalog.create_table("k", SCHEMA, mode=mode, key=["n"]).upsert(rows(1))
-    catalog.table("a").branch("side")
+    catalog.create_table("c", SCHEMA, mode=mode).branch("side")
     with catalog.transaction() as tx:
         tx.upsert("k", rows(1, 2, x=3))
         tx.write("b", rows(1, x=4))
         tx.append("a", rows(3))
-        tx.table("a", "side").append(rows(4, 5))
+        tx.table("c", "side").append(rows(4, 5))
     assert {name: sum(each.rows for each in made) for name, made in tx.versions.items()} == {
-        "k": 2, "b": 1, "a": 1, "a@side": 2,
+        "k": 2, "b": 1, "a": 1, "c@side": 2,
     }  # fmt: skip
     assert values(catalog, "k") == [(1, 3), (2, 3)]
     assert values(catalog, "b") == [(1, 4)]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-import random
-from contextlib import suppress
+from functools import partial
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,9 @@ import pytest
 from crdtcat import Catalog
 from crdtcat.errors import CommitConflict, CommitContended
 from tests.bounds import bounded
+from tests.cas.scenes import BARRIER_SECONDS
 from tests.transactions.dependencies import Cell, Done, Value, check, cycle, edges
-from tests.transactions.histories import CELLS, check_histories, orders, played, start, transact
+from tests.transactions.histories import check_histories, drawn, orders, played, start, transact
 
 SEEDS = range(bounded(10_000, 400))
 
@@ -89,23 +90,60 @@ def test_the_checker_lets_pass_what_is_right() -> None:
     check([Done(1, {"x": 0}, {"x": 1}), Done(2, {"x": 1}, {"x": 2})], {"x": [0, 1, 2]}, "serializable")
 
 
-def work(url: str, isolation: str, me: int, count: int) -> list[Done]:
-    """Random transactions of one process."""
-    draw, catalog = random.Random(me), Catalog(url, upkeep=False, lease_seconds=1)
-    values, done = itertools.count(1_000_000 * (me + 1)), []
-    for turn in range(count):
-        program = tuple(tuple(draw.sample(CELLS, draw.randint(least, 3))) for least in (0, 1))
-        with suppress(CommitConflict, CommitContended):
-            done.append(transact(catalog, isolation, program, 1000 * (me + 1) + turn, values))  # type: ignore[arg-type]
-    return done
+PROCESSES, ROUNDS = 3, 25
+"""Histories that follow each other in one catalog: each begins with what the one before it left."""
+_barrier: list[Barrier] = []
 
 
-@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
-def test_processes_on_local_disk(tmp_path: Path, isolation: str) -> None:
-    url, count = str(tmp_path), bounded(200, 20)
-    start(Catalog(url))
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        parts = pool.starmap(work, [(url, isolation, me, count) for me in range(3)])
-    done = [item for part in parts for item in part]
-    assert len(done) > count // 2, "most of it must have been committed for this to say anything"
-    check(done, orders(Catalog(url)), isolation)
+def _begin(barrier: Barrier) -> None:
+    _barrier.append(barrier)
+
+
+def work(root: str, isolation: str, me: int, seeds: range) -> list[tuple[list[Done], int]]:
+    """One process's part in many histories: what it committed, and how often it was refused. All have read
+    and staged their first transaction before any of them commits it, and are done before the next begins."""
+    (barrier,) = _barrier
+    parts, values = [], itertools.count(1_000_000 * (me + 1))
+    for seed in seeds:
+        url = f"{root}/{seed // ROUNDS}"
+        if me == 0 and seed % ROUNDS == 0:
+            start(Catalog(url, upkeep=False))
+        barrier.wait(BARRIER_SECONDS)
+        if seed % ROUNDS == 0:
+            catalog = Catalog(url, upkeep=False)
+        done: list[Done] = []
+        refused = 0
+        for turn, program in enumerate(drawn(seed, PROCESSES)[me]):
+            meet = None if turn else partial(barrier.wait, BARRIER_SECONDS)
+            id = 100 * (seed + 1) + 10 * me + turn
+            try:
+                done.append(transact(catalog, isolation, program, id, values, meet))
+            except (CommitConflict, CommitContended):
+                refused += 1
+        parts.append((done, refused))
+    return parts
+
+
+def test_histories_of_processes_on_local_disk(tmp_path: Path) -> None:
+    """Nobody's turn is chosen. That they meet is seen by who was refused, and by those that committed past
+    each other."""
+    seeds, context = range(bounded(2_000, 80)), multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # what takes long to import is imported once
+    with context.Pool(PROCESSES, _begin, (context.Barrier(PROCESSES),)) as pool:
+        for isolation in ("snapshot", "serializable"):
+            root = f"{tmp_path}/{isolation}"
+            calls = [(root, isolation, me, seeds) for me in range(PROCESSES)]
+            check_parts(root, isolation, pool.starmap(work, calls, chunksize=1))
+
+
+def check_parts(root: str, isolation: str, parts: list[list[tuple[list[Done], int]]]) -> None:
+    """What all processes did, history by history, against the graph; and that they met in every one."""
+    histories = list(zip(*parts, strict=True))
+    for first in range(0, len(histories), ROUNDS):
+        done = [item for each in histories[first : first + ROUNDS] for items, _ in each for item in items]
+        check(done, orders(Catalog(f"{root}/{first // ROUNDS}", upkeep=False)), isolation)
+    for each in histories:  # the first transaction of each was under way before any of them was committed
+        stood = sum(item.id % 10 == 0 for items, _ in each for item in items)
+        assert stood > 1 or any(refused for _, refused in each), "nobody met anybody: this says nothing"
+    assert sum(refused for each in histories for _, refused in each) > len(histories) // 2
+    assert sum(len(items) for each in histories for items, _ in each) > len(histories)

@@ -430,6 +430,25 @@ def test_a_dropped_table_does_not_keep_a_transaction() -> None:
     assert values(catalog, "a") == [(1, 0)]
 
 
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+def test_a_deleted_branch_that_another_starts_from_keeps_a_transaction(mode: str) -> None:
+    catalog, url = lake(mode, grace_seconds=0)
+    catalog.table("a").append(rows(1))
+    one = catalog.table("a").branch("one")
+    with catalog.transaction() as tx:
+        tx.table("a", "one").append(rows(2))
+        tx.append("b", rows(2))
+    one.branch("two")
+    catalog.table("a").delete_branch("one")
+    for _ in range(3):
+        catalog.collect_transactions()
+        assert Catalog(url).read("a", branch="two")["n"].to_pylist() == [1, 2]
+    assert list(catalog.store.list("transactions/")) == [], "it is in bundles of both"
+    catalog.collect(grace=0)
+    catalog.table("a").delete_branch("two")
+    assert values(Catalog(url), "b") == [(2, 0)]
+
+
 def test_a_young_transaction_is_kept() -> None:
     catalog, _ = lake()
     with catalog.transaction() as tx:
@@ -474,3 +493,18 @@ def test_segments_that_only_a_transaction_refers_to_are_not_garbage() -> None:
         found = catalog.collect(grace=0)
         assert (found.garbage, found.referenced) == ((), 2)
     assert (values(Catalog(url), "a"), values(Catalog(url), "b")) == ([(1, 0)], [(2, 0)])
+
+
+def test_in_a_copied_catalog_a_transaction_comes_after_what_any_of_its_tables_saw(tmp_path: Path) -> None:
+    """There each table has a clock of its own; of the first alone the stamp may lie below what was read."""
+    made = Catalog(tmp_path)
+    for name in ("a", "b"):
+        made.create_table(name, pa.schema([("n", pa.int64())])).append([{"n": 0}])
+    catalog = pickle.loads(pickle.dumps(made))
+    seen = catalog.table("b")._session.clock
+    seen.observe(seen.tick() + (5_000 << 16))  # a machine five seconds ahead has written there
+    ahead = seen.last
+    with catalog.transaction() as tx:
+        tx.update("a", "n = 0", {"n": 1})
+        tx.update("b", "n = 0", {"n": 1})
+    assert all(version.id.hlc > ahead for versions in tx.versions.values() for version in versions)

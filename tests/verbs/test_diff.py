@@ -85,3 +85,57 @@ def test_a_head_that_follows_another_hashes_what_is_new_only(
     monkeypatch.undo()
     cold = Catalog(table._session.store).table("t").head()
     assert cold.root_hash == after.root_hash
+
+
+@pytest.mark.parametrize("key", [[], ["n"]])
+def test_row_by_row(tmp_path: Path, key: list[str]) -> None:
+    """The rows that differ, with values, are those that `changes` tells, in the chunks that differ."""
+    schema = pa.schema([("n", pa.int64()), ("v", pa.string())])
+    table = Catalog(str(tmp_path), upkeep=False, chunk_rows=10).create_table("t", schema, key=key)
+    first = table.append({"n": list(range(100)), "v": ["old"] * 100})
+    table.update("n = 42", {"v": "new"})
+    table.delete("n = 7")
+    table.append({"n": [100], "v": ["more"]})
+    second = table.head().snapshot
+    table.delete("n > 10")  # what came later is not in it
+    found = table.diff(first, second)
+    rows = found.rows().to_table()
+    assert rows.to_pylist() == [
+        {"_change": "delete", "n": 7, "v": "old"},
+        {"_change": "update_before", "n": 42, "v": "old"},
+        {"_change": "update_after", "n": 42, "v": "new"},
+        {"_change": "insert", "n": 100, "v": "more"},
+    ]
+    assert rows.equals(table.changes(first, second).to_table())
+    assert (found.rows().deleted, found.rows().inserted) == (1, 1)
+    if not key:
+        assert [(run.old_start, run.new_start) for run in found.runs] == [(0, 0), (4, 4), (10, 10)]
+    assert table.diff(second, second).rows().to_table().num_rows == 0
+
+
+def test_columns_that_differ(table: Table) -> None:
+    first = table.append(numbers(0, 10))
+    table.add_column("late", pa.string())
+    table.rename_column("n", "m")
+    second = table.head().snapshot
+    found = table.diff(first, second)
+    assert found
+    assert not found.runs
+    assert [(change.kind, change.old, change.new) for change in found.columns] == [
+        ("changed", pa.field("n", pa.int64()), pa.field("m", pa.int64())),
+        ("added", None, pa.field("late", pa.string())),
+    ]
+    assert str(found).splitlines()[1:] == ["  ~ column n: int64  is now  m: int64", "  + column late: string"]
+    table.reorder_columns(["late", "m"])
+    third = table.head().snapshot
+    moved = table.diff(second, third)
+    assert [(change.kind, change.new and change.new.name) for change in moved.columns] == [
+        ("moved", "late"),
+        ("moved", "m"),
+    ]
+    assert str(moved).splitlines()[1] == "  ~ column late: string  has another place"
+    table.drop_column("late")
+    gone = table.diff(third)
+    assert [(change.kind, change.new) for change in gone.columns] == [("dropped", None)]
+    assert str(gone).splitlines()[1:] == ["  - column late: string"]
+    assert not table.diff(second, second).columns

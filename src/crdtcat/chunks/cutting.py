@@ -102,12 +102,13 @@ def cut(table: pa.Table, sizes: Sizes, *, last: bool = True) -> list[int]:
 
     Cost: `row_hashes` of one column or, cheaply, of all; nothing for a fixed number of rows.
     """
-    fitting = sizes.within(table.nbytes, table.num_rows)
+    nbytes = table.nbytes
+    fitting = sizes.within(nbytes, table.num_rows)
     if fitting.is_fixed or table.num_rows <= fitting.least:
         found = fixed_boundaries(table.num_rows, fitting.greatest, last=last)
     else:
         found = boundaries(_hashes(table, deciding(table)), fitting, last=last)
-    return [*_light(table, found)]
+    return found if nbytes <= 2 * CHUNK_BYTES_TARGET else [*_light(table, found)]
 
 
 def _hashes(table: pa.Table, columns: list[str]) -> Hashes:

@@ -10,6 +10,8 @@ asks for the dictionaries themselves, and gathers once, after replacing.
 
 Other texts are read with wide offsets, which are made narrow afterwards: before every value that it appends
 to a text with narrow ones, Parquet's reader looks whether the text is full, which takes longer than the rest.
+They have a reader of their own: one that gives wide offsets takes no notice of dictionaries, and widens the
+texts inside of lists and structs, too.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ SMALL_ROWS: Final = 256
 WIDE_ROWS: Final = 8192
 """Of fewer rows, making offsets narrow costs more than it saves."""
 _TEXTS: Final = ("string", "binary")
-_NARROW: Final = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+NARROW: Final = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 THREAD_BYTES = 2**20
 """Below this many encoded bytes, starting threads costs more than they gain."""
 
@@ -53,7 +55,7 @@ class Decoder:
         data: its bytes, as far as the columns need them.
         columns: numbers of the columns wanted.
         verify: how much to check.
-        dictionaries: leave text columns with small dictionaries as they are, in dictionary arrays.
+        raw: leave text columns with small dictionaries in dictionary arrays, others with wide offsets.
     """
 
     def __init__(
@@ -64,38 +66,21 @@ class Decoder:
         columns: Sequence[int],
         *,
         verify: Verify,
-        dictionaries: bool = False,
+        raw: bool = False,
     ) -> None:
         self.ref, self.footer, self.data, self.columns, self.verify = ref, footer, data, columns, verify
-        self.dictionaries = dictionaries
+        self.raw = raw
         self._leaves = sorted({leaf for column in columns for leaf in footer.leaves[column]})
-        # Parquet gives columns in file order, each once.
-        order = {column: i for i, column in enumerate(sorted(set(columns)))}
-        self._order = [order[column] for column in columns]
-        self._texts = [
-            (footer.leaves[column][0], footer.names[column])
-            for column in set(columns)
+        self._texts = {
+            footer.names[column]: footer.leaves[column][0]
+            for column in sorted(set(columns))
             if footer.types[column] in _TEXTS and "." not in footer.names[column]
-        ]
-        nested = {
-            leaf for column in columns if footer.types[column] not in _TEXTS for leaf in footer.leaves[column]
         }
-        # What is inside of lists and structs would be wide, too, and costs more to make narrow.
-        self._wide = not dictionaries and not any(
-            footer.metadata.schema.column(leaf).physical_type == "BYTE_ARRAY" for leaf in nested
-        )
         self._files: dict[tuple[tuple[str, ...], bool], pq.ParquetFile] = {}
 
     def fork(self) -> Decoder:
         """Another decoder of the same bytes, for another thread."""
-        return Decoder(
-            self.ref,
-            self.footer,
-            self.data,
-            self.columns,
-            verify=self.verify,
-            dictionaries=self.dictionaries,
-        )
+        return Decoder(self.ref, self.footer, self.data, self.columns, verify=self.verify, raw=self.raw)
 
     def encoded_bytes(self, group: int) -> int:
         """How many bytes a row group's wanted columns have."""
@@ -147,30 +132,47 @@ class Decoder:
         what = f"row group {', '.join(map(str, groups))}"
         rows = sum(self.footer.rows[group] for group in groups)
         try:
-            names = self._with_dictionaries(groups[0])
-            wide = self._wide and rows >= WIDE_ROWS
-            table = self._read(groups, names, wide=wide)
-            if wide:
-                table = narrow(table) or self._read(groups, names, wide=False)
+            table = self._read(groups, rows)
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise Corrupt(self.ref.name, f"{what} cannot be decoded: {error}") from error
         if table.num_rows != rows or table.num_columns != len(set(self.columns)):
             raise Corrupt(self.ref.name, f"{what} decodes to another shape than it was written with")
         if not all(field.nullable for field in table.schema):  # row groups of others: columns without levels
             table = pa.Table.from_arrays(table.columns, names=table.column_names)
-        return table.select(self._order) if self.columns else table
+        return table.select([self.footer.names[column] for column in self.columns]) if self.columns else table
 
-    def _read(self, groups: list[int], names: tuple[str, ...], *, wide: bool) -> pa.Table:
-        reader = self._file(names, wide=wide).reader
-        table = reader.read_row_groups(groups, column_indices=self._leaves, use_threads=False)
-        return gathered(table) if names and not self.dictionaries else table
+    def _read(self, groups: list[int], rows: int) -> pa.Table:
+        few = self._with_dictionaries(groups[0])
+        many = [leaf for name, leaf in self._texts.items() if name not in few] if rows >= WIDE_ROWS else []
+        if not many:
+            return self._finished(self._columns(groups, few, self._leaves))
+        texts = self._columns(groups, (), many, wide=True)
+        if any(column.nbytes > NARROW_MAX for column in texts.columns):
+            return self._finished(self._columns(groups, few, self._leaves))
+        rest = [leaf for leaf in self._leaves if leaf not in many]
+        if rest:
+            table = self._columns(groups, few, rest)
+            for field, column in zip(texts.schema, texts.columns, strict=True):
+                table = table.append_column(field, column)
+            texts = table
+        return self._finished(texts)
+
+    def _columns(
+        self, groups: list[int], few: tuple[str, ...], leaves: list[int], *, wide: bool = False
+    ) -> pa.Table:
+        reader = self._file(few, wide=wide).reader
+        return reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
+
+    def _finished(self, table: pa.Table) -> pa.Table:
+        return table if self.raw else plain(table)
 
     def _with_dictionaries(self, group: int) -> tuple[str, ...]:
         """The text columns of a row group that are read as dictionaries."""
         if not self._texts:
             return ()
         metadata = self.footer.metadata.row_group(group)
-        return tuple(name for leaf, name in self._texts if _has_small_dictionary(metadata.column(leaf)))
+        leaves = self._texts.items()
+        return tuple(name for name, leaf in leaves if _has_small_dictionary(metadata.column(leaf)))
 
     def _file(self, names: tuple[str, ...], *, wide: bool) -> pq.ParquetFile:
         """A reader that gives these columns as dictionaries, others with wide offsets or not. Neighbours have
@@ -192,26 +194,18 @@ class Decoder:
         )
 
 
-def gathered(table: pa.Table) -> pa.Table:
-    """The table with values in place of dictionaries."""
+def plain(table: pa.Table) -> pa.Table:
+    """The table with values in place of dictionaries, and narrow offsets in place of wide ones."""
     for number, field in enumerate(table.schema):
+        column = table.column(number)
         if pa.types.is_dictionary(field.type):
-            column = table.column(number)
             values = [part.dictionary.take(part.indices) for part in column.chunks]
-            plain = pa.chunked_array(values, field.type.value_type)
-            table = table.set_column(number, field.with_type(field.type.value_type), plain)
-    return table
-
-
-def narrow(table: pa.Table) -> pa.Table | None:
-    """The table with narrow offsets in place of wide ones; `None` if they do not reach."""
-    for number, field in enumerate(table.schema):
-        if field.type in _NARROW:
-            column = table.column(number)
-            if column.nbytes > NARROW_MAX:
-                return None
-            to = _NARROW[field.type]
-            table = table.set_column(number, field.with_type(to), column.cast(to))
+            column = pa.chunked_array(values, field.type.value_type)
+        elif field.type in NARROW:
+            column = column.cast(NARROW[field.type])
+        else:
+            continue
+        table = table.set_column(number, field.with_type(column.type), column)
     return table
 
 

@@ -79,7 +79,7 @@ def read_chunks(
     verify: Verify = True,
     footers: FooterCache,
     threads: int | None = None,
-    dictionaries: bool = False,
+    raw: bool = False,
     everything: bool = False,
 ) -> list[pa.Table]:
     """The chunks in some row groups of a segment, in the order asked for, in storage types.
@@ -97,7 +97,7 @@ def read_chunks(
         footers: where footers are kept from one call to the next.
         threads: how many to decode with; by default the number of processors, if there is enough to do.
             Callers that read many segments at once pass 1.
-        dictionaries: leave text columns with few different values as dictionary arrays.
+        raw: leave text columns with few different values as dictionary arrays, others with wide offsets.
         everything: whether these are all row groups and columns there are, as far as the caller knows.
 
     Raises:
@@ -116,7 +116,7 @@ def read_chunks(
     else:
         places = [footer.places[group][column] for group in numbers for column in wanted]
         data = _fetch_sparse(store, ref, [(place.start, place.stop) for place in places])
-    decoder = Decoder(ref, footer, data, wanted, verify=verify, dictionaries=dictionaries)
+    decoder = Decoder(ref, footer, data, wanted, verify=verify, raw=raw)
     return decode_groups(decoder, numbers, threads)
 
 

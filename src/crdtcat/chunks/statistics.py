@@ -26,6 +26,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,6 +43,7 @@ _PLAIN_NUMBERS = frozenset(
     {pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()}
     | {pa.float64()}
 )
+_DOUBLE = pa.float64()
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86_400 * 10**9
 
@@ -188,7 +190,7 @@ def _int_bounds(array: pa.Array) -> tuple[Bound, Bound]:
 def _float_bounds(array: pa.Array) -> tuple[Bound, Bound]:
     t = array.type
     if pa.types.is_floating(t):
-        array = array.cast(pa.float64())
+        array = array if t == _DOUBLE else array.cast(_DOUBLE)
         if not array.null_count:
             least, greatest = _min_max(array)  # NaN, if one is
             return (None, None) if least != least else (least + 0.0, greatest + 0.0)  # noqa: PLR0124
@@ -214,7 +216,7 @@ def _min_max(array: pa.Array) -> tuple[Any, Any]:
     the time; a NaN among floats makes both NaN there."""
     if not array.null_count and array.type in _PLAIN_NUMBERS:
         values = array.to_numpy()
-        return values.min().item(), values.max().item()
+        return np.minimum.reduce(values).item(), np.maximum.reduce(values).item()
     bounds = pc.min_max(array)
     return bounds["min"].as_py(), bounds["max"].as_py()
 

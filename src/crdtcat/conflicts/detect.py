@@ -4,95 +4,73 @@ An append meets an append in nothing. Rows and cells are compared as intervals (
 where none overlap the two commute (theorem: `no_overlap_commutes`), and mine may follow theirs unchanged.
 A column of the same name, type and nullability that both add is one column, as in merge mode. So columns are
 known by the names that they were born with: no other commit can tell which of the two it writes to.
-Cost: both write sets are made sets of rows for each call, which is linear in the intervals of both, and sorts
-where they are not in order; comparing them then is O(w log v) for the w intervals of the smaller one and v of
-the larger. Keys: see `keys`. Pure; no data is read.
+Cost: O(w log v) for the w intervals of the smaller write set and v of the larger. A write set is made a set
+of rows when it is first compared, which is linear, and sorts where it is not in order. Keys: see `keys`.
+Pure; no data is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from crdtcat.conflicts.keys import KEYS_NAMED_MAX, KeyValues
+from crdtcat.conflicts.keys import KEYS_NAMED_MAX, KeyValues, meeting
 from crdtcat.conflicts.kinds import Kind
 from crdtcat.conflicts.overlap import Overlap
-from crdtcat.conflicts.write_set import Numbering, WriteSet
+from crdtcat.conflicts.tagged_rows import TaggedRows
+from crdtcat.conflicts.write_set import WriteSet
 from crdtcat.format.ops import EVERYTHING, ColumnId, TypeCode
-from crdtcat.intervals import RowSet
 
 DOUBTS_MAX: Final = 3  # reasons that one conflict gives for not being exact
 
 
-def overlaps(mine: WriteSet, theirs: WriteSet) -> list[Overlap]:
+def overlaps(mine: WriteSet, theirs: WriteSet, dead: Sequence[TaggedRows] = ()) -> list[Overlap]:
     """Every conflict between a commit and one that came before it, in the order of `Kind`.
+
+    `dead`: rows that others deleted before theirs, since mine read. A version that removes a chunk whole does
+    not say which of its rows were there.
 
     Theorem: `disjoint_writes_commute`.
     """
-    parts = (_rows, _scopes, _keys, _columns, _others)
-    found = [overlap for part in parts for overlap in part(mine, theirs)]
+    parts = (_scopes, _keys, _columns, _others)
+    found = [*_rows(mine, theirs, dead), *(overlap for part in parts for overlap in part(mine, theirs))]
     order = list(Kind)
     return sorted(found, key=lambda overlap: order.index(overlap.kind))
 
 
-def _rows(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
+def _rows(mine: WriteSet, theirs: WriteSet, dead: Sequence[TaggedRows]) -> Iterator[Overlap]:
     """Rows and cells."""
-    if not (_touches_rows(mine) and _touches_rows(theirs)):
+    if not (mine.touches_rows and theirs.touches_rows):
         return
-    numbers = Numbering()
-    for ours in mine.cells:
-        for other in theirs.cells:
-            common = _shared(ours.columns, other.columns)
-            rows = numbers.rows(ours.rows) & numbers.rows(other.rows) if common else RowSet()
-            if len(rows):
-                yield _overlap(Kind.UPDATE_UPDATE, theirs, numbers, rows, common)
-    if not (_removes(mine) or _removes(theirs)):  # most who meet only set cells
+    for mine_columns, ours in mine.updated:
+        for their_columns, others in theirs.updated:
+            if common := _shared(mine_columns, their_columns):
+                yield from _met(Kind.UPDATE_UPDATE, theirs, ours & others, common)
+    if not (mine.deletes or theirs.deletes):  # most who meet only set cells
         return
+
+    def gone(ours: TaggedRows) -> TaggedRows:
+        """Those of mine that theirs deleted, and nobody before it."""
+        met = ours & theirs.gone
+        for earlier in dead if len(met) and theirs.removed is not None else ():
+            met -= earlier
+        return met
+
     over, under = mine.ops.is_overwrite, theirs.ops.is_overwrite
-    compared = [
-        (
-            Kind.UPDATE_OVERWRITE if under else Kind.UPDATE_DELETE,
-            _cell_rows(mine, numbers),
-            _gone(theirs, numbers),
-        ),
-        (
-            Kind.OVERWRITE_UPDATE if over else Kind.DELETE_UPDATE,
-            _gone(mine, numbers),
-            _cell_rows(theirs, numbers),
-        ),
-    ]
+    yield from _met(Kind.UPDATE_OVERWRITE if under else Kind.UPDATE_DELETE, theirs, gone(mine.touched))
+    yield from _met(Kind.OVERWRITE_UPDATE if over else Kind.DELETE_UPDATE, theirs, mine.gone & theirs.touched)
     if not (over and under):  # two overwrites are compared by scope
-        both = Kind.OVERWRITE_DELETE if over else Kind.DELETE_OVERWRITE if under else Kind.DELETE_DELETE
-        compared.append((both, _gone(mine, numbers), _gone(theirs, numbers)))
-    for kind, here, there in compared:
-        rows = here & there
-        if len(rows):
-            yield _overlap(kind, theirs, numbers, rows)
+        kind = Kind.OVERWRITE_DELETE if over else Kind.DELETE_OVERWRITE if under else Kind.DELETE_DELETE
+        yield from _met(kind, theirs, gone(mine.gone))
 
 
-def _overlap(
-    kind: Kind, theirs: WriteSet, numbers: Numbering, rows: RowSet, columns: frozenset[ColumnId] = frozenset()
-) -> Overlap:
-    names = tuple(sorted(column.name for column in columns))
-    return Overlap(kind, theirs.id, theirs.number, rows, tuple(numbers.tags), names)
-
-
-def _touches_rows(writes: WriteSet) -> bool:
-    return bool(writes.cells) or _removes(writes)
-
-
-def _removes(writes: WriteSet) -> bool:
-    return writes.deleted is not None or writes.removed is not None
-
-
-def _gone(writes: WriteSet, numbers: Numbering) -> RowSet:
-    """Rows that a version deletes, one by one or with their chunk."""
-    return RowSet().union(*(numbers.rows(ids) for ids in (writes.deleted, writes.removed) if ids is not None))
-
-
-def _cell_rows(writes: WriteSet, numbers: Numbering) -> RowSet:
-    return RowSet().union(*(numbers.rows(cells.rows) for cells in writes.cells))
+def _met(
+    kind: Kind, theirs: WriteSet, met: TaggedRows, columns: frozenset[ColumnId] = frozenset()
+) -> Iterator[Overlap]:
+    if len(met):
+        names = tuple(sorted(column.name for column in columns))
+        yield Overlap(kind, theirs.id, theirs.number, met.rows, met.tags, names)
 
 
 def _scopes(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
@@ -136,19 +114,18 @@ def _keys(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
     found: dict[Kind, dict[str, KeyValues | None]] = {}
     columns: set[ColumnId] = set()
     doubts: dict[Kind, dict[str, None]] = {}
-    for ours in mine.keys:
-        for other in theirs.keys:
-            both = _shared(ours.columns, other.columns)
-            if not ours.gone and not other.gone and not both:
-                continue  # different columns of one row, or two insertions of nothing but the key
-            common = ours.common(other)
-            if common is None or common:
-                kind = _KEY_KINDS[ours.gone, other.gone]
-                words = {RANGE: None} if common is None else {_words(values): values for values in common}
-                found.setdefault(kind, {}).update(words)
-                columns |= both
-                if doubt := ours.doubt(other):
-                    doubts.setdefault(kind, {})[doubt] = None
+    for ours, other in meeting(mine.keys, theirs.keys):
+        both = _shared(ours.columns, other.columns)
+        if not ours.gone and not other.gone and not both:
+            continue  # different columns of one row, or two insertions of nothing but the key
+        common = ours.common(other)
+        if common is None or common:
+            kind = _KEY_KINDS[ours.gone, other.gone]
+            words = {RANGE: None} if common is None else {_words(values): values for values in common}
+            found.setdefault(kind, {}).update(words)
+            columns |= both
+            if doubt := ours.doubt(other):
+                doubts.setdefault(kind, {})[doubt] = None
     for kind, keys in found.items():
         names = tuple(sorted(column.name for column in columns)) if kind is Kind.UPSERT_UPSERT else ()
         named = tuple(keys) if len(keys) <= KEYS_NAMED_MAX else (*list(keys)[:KEYS_NAMED_MAX], "...")
@@ -187,7 +164,8 @@ def _columns(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
     both = frozenset(name for name in both if not _is_added_alike(name, mine, theirs))
     if both:
         yield replace(overlap(Kind.COLUMN_COLUMN, both), definitions=theirs.definitions)
-    written = frozenset(column.name for column in mine.uses & frozenset(theirs.ops.drops))
+    used = mine.uses | mine.without_rows
+    written = frozenset(column.name for column in used & frozenset(theirs.ops.drops))
     if written:
         yield overlap(Kind.WRITE_DROP, written)
     dropped = frozenset(column.name for column in _shared(frozenset(mine.ops.drops), theirs.uses))

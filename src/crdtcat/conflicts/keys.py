@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from crdtcat.chunks.segment import segment_name
 from crdtcat.format.kinds import GONE, ROWS
 from crdtcat.format.ops import ColumnId
 from crdtcat.format.schema_code import decode_schema
+from crdtcat.intervals import Interval, IntervalIndex
 from crdtcat.log.log import Log
 
 KeyValues = tuple[Any, ...]
@@ -30,6 +31,7 @@ KeyValues = tuple[Any, ...]
 Keys = tuple[pa.Array, ...]
 """Key columns, in storage types."""
 ONLY_RANGES: Final = "only ranges of keys are known"
+PAIRS_LOOKED_AT: Final = 64  # so few are compared faster than an interval tree is made
 KEYS_NAMED_MAX: Final = 1_000  # keys that one conflict names; each is a condition where rows are looked up
 
 
@@ -92,6 +94,18 @@ class KeyPart:
     def _may_have(self, keys: Keys, row: int) -> bool:
         key = encoded_key(keys, row)
         return not (_below(key, self.low) or _below(self.high, key))
+
+
+def meeting(mine: Sequence[KeyPart], theirs: Sequence[KeyPart]) -> Iterator[tuple[KeyPart, KeyPart]]:
+    """Every pair whose ranges do not tell that they are apart. O((m + t) log + pairs)."""
+    if len(mine) * len(theirs) <= PAIRS_LOOKED_AT:
+        yield from (pair for pair in product(mine, theirs) if not pair[0].apart(pair[1]))
+        return
+    ours, others = (
+        IntervalIndex(Interval(part.low, part.high) for part in parts) for parts in (mine, theirs)
+    )
+    for here, there in zip(*(numbers.tolist() for numbers in ours.pairs(others)), strict=True):
+        yield mine[here], theirs[there]
 
 
 def _below(first: bytes | None, second: bytes | None) -> bool:

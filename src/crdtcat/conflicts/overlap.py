@@ -11,7 +11,7 @@ from typing import Any, Final
 from crdtcat.clock import VersionId
 from crdtcat.conflicts.keys import KeyValues
 from crdtcat.conflicts.kinds import Kind
-from crdtcat.conflicts.write_set import Tag
+from crdtcat.conflicts.tagged_rows import Tag
 from crdtcat.format.ops import ColumnId, DefinitionId
 from crdtcat.format.version import unpack
 from crdtcat.intervals import RowSet

@@ -65,6 +65,10 @@ class Policy:
         """The same, with other answers for the kinds that `given` answers; `None`: none. Raises as `of`."""
         return replace(self, answers={**self.answers, **Policy.of(given).answers})
 
+    def minds(self, kind: Kind) -> bool:
+        """Whether anything is to be done about a kind."""
+        return self.answers.get(kind, kind.rule.default) is not Answer.BOTH
+
     def answer(self, overlap: Overlap) -> Answer | Resolver:
         """What is to be done about one conflict."""
         answer = self.answers.get(overlap.kind, overlap.kind.rule.default)

@@ -1,18 +1,20 @@
 """What one version writes, from its own delta: rows, cells, partitions, columns, properties. No data is read.
 
-Rows are intervals by tag. A tag becomes a group number by a `Numbering` that both sides share, so that
-comparing two write sets is comparing two `RowSet`s. Pure; no I/O.
+Rows are intervals by tag, as `TaggedRows`: made from the file's lists when they are first asked for, and
+kept, so that a write set is compared with many others for the price of looking up. Pure; no I/O.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from crdtcat.clock import VersionId
 from crdtcat.conflicts.keys import KeyPart, key_parts
+from crdtcat.conflicts.tagged_rows import Tag, TaggedRows
 from crdtcat.format.kinds import COPY, ROWS
 from crdtcat.format.ops import ColumnId, DefinitionId, Ops, decode_ops
 from crdtcat.format.row_ids import RowIds, Tags, whole_chunks
@@ -22,8 +24,6 @@ from crdtcat.format.version import OPERATIONS
 from crdtcat.intervals import RowSet
 from crdtcat.log.log import NONE, Log
 from crdtcat.log.transactions import claim_of
-
-Tag = tuple[bytes, int] | tuple[str, bytes, int]
 
 
 class Numbering:
@@ -81,6 +81,8 @@ class WriteSet:
         definitions: the definitions it makes, by column.
         keys: in a keyed table, the keys it writes.
         once: its idempotency key.
+        without_rows: columns of the rows that it brings, where these are none: whoever shows the table takes
+            them for columns that it has.
     """
 
     id: VersionId
@@ -98,6 +100,37 @@ class WriteSet:
     definitions: tuple[tuple[ColumnId, DefinitionId], ...]
     keys: tuple[KeyPart, ...] = ()
     once: str | None = None
+    without_rows: frozenset[ColumnId] = frozenset()
+
+    @property
+    def deletes(self) -> bool:
+        """Whether it deletes rows, one by one or with their chunk."""
+        return self.deleted is not None or self.removed is not None
+
+    @property
+    def touches_rows(self) -> bool:
+        """Whether it changes or deletes rows that were there, other than by key."""
+        return bool(self.cells) or self.deletes
+
+    @cached_property
+    def updated(self) -> tuple[tuple[frozenset[ColumnId], TaggedRows], ...]:
+        """The cells it sets: rows by columns, each set of these once, however many chunks have the values."""
+        found: dict[frozenset[ColumnId], list[RowIds]] = {}
+        for cells in self.cells:
+            found.setdefault(cells.columns, []).append(cells.rows)
+        return tuple((columns, TaggedRows(lists)) for columns, lists in found.items())
+
+    @cached_property
+    def touched(self) -> TaggedRows:
+        """Rows that it sets cells of."""
+        if len(self.updated) == 1:
+            return self.updated[0][1]
+        return TaggedRows(cells.rows for cells in self.cells)
+
+    @cached_property
+    def gone(self) -> TaggedRows:
+        """Rows that it deletes, one by one or with their chunk."""
+        return TaggedRows(ids for ids in (self.deleted, self.removed) if ids is not None)
 
 
 def write_set(log: Log, index: int, key: tuple[str, ...] = ()) -> WriteSet:
@@ -132,6 +165,9 @@ def write_set(log: Log, index: int, key: tuple[str, ...] = ()) -> WriteSet:
         definitions=tuple((item.column, DefinitionId(id, at)) for at, item in enumerate(ops.definitions)),
         keys=tuple(key_parts(log, index, key)) if key else (),
         once=_once(log, index),
+        without_rows=_columns(decode_schema(log.schemas[schema], str(id)))
+        if first == last and (schema := int(log.schema[index])) != int(NONE)
+        else frozenset(),
     )
 
 

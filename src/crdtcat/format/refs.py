@@ -29,17 +29,20 @@ class BranchStart:
         source_life: which life of that name.
         snapshot: token of the snapshot of the source that it starts with.
         nonce: random text, so that of several who create one branch exactly one does.
+        after: what is committed on the branch is stamped above this time; 0: nobody said so.
     """
 
     source: str
     source_life: int
     snapshot: str
     nonce: str
+    after: int = 0
 
     def encode(self) -> bytes:
         """The file's bytes."""
         return seal_json(
             {
+                "after": self.after,
                 "format": FORMAT_NUMBER,
                 "life": self.source_life,
                 "nonce": self.nonce,
@@ -53,12 +56,14 @@ def decode_branch_start(data: ObjectBytes, name: str) -> BranchStart:
     """The start in a file. Raises `Corrupt` or, for a newer format, `UnsupportedFormat`."""
     content = unseal_json(data, name)
     source, life = content.get("source"), content.get("life")
-    snapshot, nonce = content.get("snapshot"), content.get("nonce")
+    snapshot, nonce, after = content.get("snapshot"), content.get("nonce"), content.get("after", 0)
     if not (isinstance(source, str) and isinstance(snapshot, str) and isinstance(nonce, str)):
         raise Corrupt(name, "not the start of a branch")
     if not isinstance(life, int) or life < 1:
         raise Corrupt(name, "not the start of a branch: its source has no such life")
-    return BranchStart(source, life, snapshot, nonce)
+    if not isinstance(after, int) or not 0 <= after < 2**64:
+        raise Corrupt(name, "not the start of a branch: it is after no time")
+    return BranchStart(source, life, snapshot, nonce, after)
 
 
 def branches_folder(table: str, incarnation: int) -> str:

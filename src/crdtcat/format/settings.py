@@ -104,6 +104,16 @@ def log_folder(table: str, branch: str, incarnation: int, life: int = 1) -> str:
     return f"tables/{table}/{branch}/" if incarnation == 1 else f"tables/{table}/{branch}~{incarnation}/"
 
 
+def parse_log_folder(folder: str) -> tuple[str, str, int, int]:
+    """(table, branch, incarnation, life) of a log's folder. Raises `ValueError` for any other."""
+    _, table, log, _ = folder.split("/")
+    branch, *numbers = log.split("~")
+    incarnation, life = (int(number) for number in (*numbers, "1", "1")[:2])
+    if log_folder(table, branch, incarnation, life) != folder:
+        raise ValueError(f"{folder} is no folder of a log")
+    return table, branch, incarnation, life
+
+
 def dropped_name(folder: str) -> str:
     """The file in a log's folder that says its table was dropped: who lists the log sees it at no cost."""
     return f"{folder}dropped"

@@ -41,8 +41,10 @@ def row_counts(
     by_kind = dict.fromkeys((ROWS, OVERLAY, GONE), 0)
     for kind, count in zip(kinds or [ROWS] * len(rows), rows, strict=True):
         by_kind[kind] = by_kind.get(kind, 0) + count
-    done = Ops() if ops is None else decode_ops(ops, id, str(id))
     deleted = by_kind[GONE]
+    if ops is None:
+        return RowCounts(by_kind[ROWS], by_kind[OVERLAY], deleted)
+    done = decode_ops(ops, id, str(id))
     if not done.is_overwrite:  # what an overwrite takes away is replaced, and some of it may be gone already
         deleted += 0 if done.rows.deletes is None else _listed(log, done)
         deleted += 0 if log is None else _removed(log, done)

@@ -25,7 +25,7 @@ from crdtcat.format.row_ids import RowIds
 from crdtcat.format.row_ops import Copy, Insertion, RowOps
 from crdtcat.format.sections import Array
 from crdtcat.head.compactions import Compactions
-from crdtcat.head.patches import BY_STAMPS, Overlaid, Patches, Strips, lay_over, let_go
+from crdtcat.head.patches import Overlaid, Patches, Sheet, Sheets, Strips, find_patches, let_go, sheets
 from crdtcat.head.pieces import Pieces, find_pieces, split
 from crdtcat.head.places import Places
 from crdtcat.head.positions import Forest, in_row_order
@@ -133,12 +133,13 @@ class Rows:
         """Per chunk, whether anybody may read it who has these versions and later ones.
 
         What was removed, replaced or deleted as a whole stays so. An overlay that is in every copy of its
-        rows is not read again; where racing compactions left copies that differ in that, all overlays stay.
+        rows is not read again; where racing compactions left copies that differ in that, all overlays stay,
+        but for those that an earlier base let go: what read those is here, too.
         """
         kind = self._log.kind
         keep = self.chunks_read | (kind == GONE) | ((kind == COPY) & self._judged.is_entry)
         if not self.is_plain and self._by_birth[1].size:
-            keep |= kind == OVERLAY
+            keep |= (kind == OVERLAY) & ~let_go(self._log)
         kept: Array = keep
         return kept
 
@@ -201,31 +202,7 @@ class Rows:
     @cached_property
     def patches(self) -> Patches:
         """What lies over the entries. O(k log n) for k intervals over n pieces."""
-        pieces, spares = self._by_birth
-        overlaid = self.overlaid
-        parts = [lay_over(overlaid[:3], (overlaid.chunk, overlaid.at, overlaid.version), pieces)]
-        stamped = np.array([bool(self.copies[entry].stamps) for entry in spares.entry.tolist()], bool)
-        if stamped.any():
-            found = spares.take(stamped)
-            age = np.full(found.size, BY_STAMPS)
-            parts.append(lay_over(found[:3], (found.entry, found.at, age), pieces))
-        patches = Patches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-        patches = Patches(*(column[self._not_folded(patches)] for column in patches))
-        there = ~let_go(self._log)[patches.source]
-        patches = Patches(*(column[there] for column in patches))
-        order = np.lexsort((patches.at, patches.source, patches.age, patches.entry))
-        return Patches(*(column[order] for column in patches))
-
-    def _not_folded(self, patches: Patches) -> Array:
-        kept = np.ones(len(patches.entry), bool)
-        if not self.copies:
-            return kept
-        author = self._log.chunk_version[patches.entry].astype(np.int64)
-        for version in np.unique(author).tolist():
-            if version in self._judged.folded:
-                mine = author == version
-                kept[mine] = ~np.isin(patches.age[mine], self._judged.folded[version])
-        return kept
+        return find_patches(self._log, self._judged, self.overlaid, *self._by_birth)
 
     def live_rows(self, entries: Array) -> Integers:
         """Per entry, how many rows of the table are read from it. O(pieces + holes)."""
@@ -265,6 +242,28 @@ class Rows:
         """What lies over one entry, by rising age. O(log n)."""
         first, last = np.searchsorted(self.patches.entry, (entry, entry + 1))
         return Patches(*(column[first:last] for column in self.patches))
+
+    @cached_property
+    def bytes_read(self) -> Integers:
+        """Per entry, the Arrow content of its rows and of all that lies over them. O(chunks + patches)."""
+        log, patches = self._log, self.patches
+        of_row = log.nbytes / np.maximum(log.rows, 1)
+        over = np.bincount(patches.entry, patches.length * of_row[patches.source], minlength=log.chunk_count)
+        found: Integers = log.nbytes.astype(np.int64) + over.astype(np.int64)
+        return found
+
+    @cached_property
+    def _sheets(self) -> Sheets:
+        return sheets(self.patches)
+
+    def sheets_of(self, entry: int) -> list[Sheet]:
+        """What lies over one entry, by rising age, chunk by chunk. O(log n) and their number."""
+        first, last = np.searchsorted(self._sheets.entry, (entry, entry + 1))
+        return list(map(Sheet, *(column[first:last].tolist() for column in self._sheets[1:])))
+
+    def is_overlaid(self, entry: int) -> bool:
+        """Whether anything lies over an entry. O(log n)."""
+        return bool(np.diff(np.searchsorted(self._sheets.entry, (entry, entry + 1)))[0])
 
     def holes_of(self, entry: int) -> Strips:
         """What is gone from one entry. O(log n)."""

@@ -71,11 +71,19 @@ class Snapshot:
 
         Theorem: `clock_picks_snapshot`.
         """
-        clock = self.clock
-        if self.seen_by and (at := log.index_of(VersionId.from_bytes(self.seen_by))) >= 0:
-            clock = clock.merge(Clocks(log).of(at))
-        seen = seen_by(clock, log)
+        seen = seen_by(self.spelled_out(log).clock, log)
         return seen | (log.id_fields["hlc"] < self.horizon) if self.horizon and len(log) else seen
+
+    def is_spelled_out(self, log: Log) -> bool:
+        """Whether a log has what it takes to tell the members: the version that is named, if one is."""
+        return not self.seen_by or log.index_of(VersionId.from_bytes(self.seen_by)) >= 0
+
+    def spelled_out(self, log: Log) -> Snapshot:
+        """The same, with a clock that names no version of the log: the inverse of `beyond`."""
+        if not self.seen_by or not self.is_spelled_out(log):
+            return self
+        clock = Clocks(log).of(log.index_of(VersionId.from_bytes(self.seen_by)))
+        return Snapshot(self.id, self.versions, self.clock.merge(clock), self.horizon)
 
     def above(self, log: Log) -> Snapshot:
         """The same, with a clock of those writers only that have versions above a log's horizon, if it holds

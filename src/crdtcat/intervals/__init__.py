@@ -1,8 +1,8 @@
 """Sets of rows and of values as intervals: overlap, union, difference and intersection.
 
-The detector compares rows as `RowSet`s. `IntervalSet`, over integers, `ValueSet` and `IntervalIndex`, over
-any ordered values, are for users of the library: nothing else in it needs them, since what was read is held
-against the statistics of chunks, and keys are compared as arrays.
+The detector compares rows as `RowSet`s, and ranges of keys by an `IntervalIndex`. `IntervalSet`, over
+integers, and `ValueSet`, over any ordered values, are for users of the library: nothing else in it needs
+them, since what was read is held against the statistics of chunks, and keys are compared as arrays.
 """
 
 from crdtcat.intervals.index import IntervalIndex

@@ -55,15 +55,25 @@ class Interval:
         return f"{low}, {high}"
 
     def contains(self, value: Any) -> bool:
-        """Whether a value lies between the ends."""
-        above = self.low is None or (value > self.low if self.low_open else value >= self.low)
-        return bool(
-            above and (self.high is None or (value < self.high if self.high_open else value <= self.high))
-        )
+        """Whether a value lies between the ends.
+
+        Raises:
+            InvalidArgument: a value that does not compare with the ends, or with itself.
+        """
+        if value is None or not ordered(value):
+            raise InvalidArgument(f"{value!r} has no place in an order")
+        return self.overlaps(Interval.point(value))
 
     def overlaps(self, other: Interval) -> bool:
-        """Whether they have a value in common, in a dense order."""
-        return _reaches(self, other) and _reaches(other, self)
+        """Whether they have a value in common, in a dense order.
+
+        Raises:
+            InvalidArgument: ends that do not compare with each other.
+        """
+        try:
+            return _reaches(self, other) and _reaches(other, self)
+        except TypeError as error:
+            raise InvalidArgument(f"{self} and {other} do not compare: {error}") from error
 
 
 def ordered(value: Any) -> bool:

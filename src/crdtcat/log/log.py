@@ -130,6 +130,17 @@ class Log:
         folded: Array = self.id_fields["hlc"] < self.horizon
         return folded
 
+    @cached_property
+    def is_placed(self) -> Array:
+        """Per chunk, whether its rows can be read: from a segment, or from inside a version file. What a base
+        let go cannot. O(chunks), and O(k log n) for k that are inlined."""
+        placed = np.zeros(self.chunk_count, bool)
+        placed[self.place_chunk] = True
+        if self.inline and not placed.all():
+            versions = self.find(np.array([id for id, _ in self.inline], ID))
+            placed[self.chunk_start[versions] + np.array([ordinal for _, ordinal in self.inline])] = True
+        return placed
+
     def id_at(self, index: int) -> VersionId:
         """The version id at an index."""
         return VersionId.from_bytes(self.id_bytes[index * ID_BYTES : (index + 1) * ID_BYTES])

@@ -104,6 +104,11 @@ class State:
     def __hash__(self) -> int:
         return hash(self._identity)
 
+    @property
+    def latest(self) -> int:
+        """The greatest stamp there is, or time below which nothing more counts: commits come after it."""
+        return max(int(self.log.id_fields["hlc"].max(initial=0)), self.log.horizon, self.closed.until)
+
     def missing(self, versions: Sequence[str]) -> Sequence[str]:
         """Version files not in the log, and claims of numbers not in the log. What a base did not admit below
         its horizon is dead, and not missing. O(k log n)."""

@@ -12,6 +12,7 @@ collectors. (Model: `Decisions` in proofs/tla.)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from crdtcat.format.decision import decided_claims
 from crdtcat.maintenance.checkpoint import checkpoint
@@ -62,6 +63,7 @@ class _Reached:
         if self._numbers[folder] >= number:
             return True
         if folder not in self._bundled:
-            checkpoint(session)
+            with suppress(LookupError):  # dropped meanwhile: another time
+                checkpoint(session)
             self._bundled.add(folder)
         return False

@@ -29,10 +29,10 @@ import numpy as np
 from crdtcat.arguments import require_flag
 from crdtcat.clock import hlc
 from crdtcat.closing import close
-from crdtcat.drive import put_all, store_now_ms
+from crdtcat.drive import elapsed_clock, put_all, store_now_ms
 from crdtcat.errors import CapabilityMissing, Expired, InvalidArgument, StoreUnavailable
 from crdtcat.head import Head
-from crdtcat.horizons import proposals, propose, withdraw
+from crdtcat.horizons import ABANDONED_MS, proposals, propose, propose_instead, withdraw
 from crdtcat.incarnations import MAIN
 from crdtcat.letting_go import let_go
 from crdtcat.log import Log, encode_bundle
@@ -58,7 +58,8 @@ from crdtcat.switching import settle_switch
 from crdtcat.writing.inlined import moved_to_segments
 
 TRIES: Final = 8  # other expirers would have to be faster every time
-HOLDS_SECONDS_MAX: Final = 60.0  # from looking for holds to storing the base; half of what others allow for
+HOLDS_SECONDS_MAX: Final = 60.0  # from looking for holds to storing the base
+PROPOSED_SECONDS_MAX: Final = ABANDONED_MS / 2000  # from proposing to that: half of what others allow for
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,8 @@ def expire(
     Requests: a refresh, what `tags` and `branches` cost, twice; 2 PUTs, 1 more for rows that were inlined and
     1 more where segments are let go, 1 more where there are claims, 2 LISTs, one small GET per bundle not
     seen before, a DELETE, or 2 where there are claims, and a refresh. Where the table took part in
-    transactions in merge mode, what `close` costs, and a refresh. Waits until what is to be folded is
+    transactions in merge mode, what `close` costs, and a refresh. Where a name that came meanwhile holds it
+    back, a PUT, a DELETE, a refresh and `tags` and `branches` once more. Waits until what is to be folded is
     `max_commit_delay_seconds` old. In CAS mode the newest commit stays in history, whatever is asked for.
 
     Raises:
@@ -203,7 +205,9 @@ def fold(
         Expired: what is brought cannot be folded here: versions would be lost, or a tag or branch needs them.
     """
     store, table, incarnation = session.store, session.table, session.settings.incarnation
-    mine = propose(store, table, incarnation, horizon)
+    mine = propose(store, table, incarnation, horizon, brings=brought is not None)
+    proposed = elapsed_clock()
+    held_by: tuple[str, ...] = ()
     for _ in range(TRIES):
         listing = session.refresh().listing  # after it: whoever stores a version from now on can see it
         while sum(map(len, session.state.log.inline.values())) > INLINE_BYTES_AT_ONCE:
@@ -216,11 +220,12 @@ def fold(
             raise StoreUnavailable(
                 f"table {table!r} is being switched to CAS mode; nothing was folded: try again later"
             )
-        looked = time.monotonic()
+        looked = elapsed_clock()  # which goes on while this machine is suspended
         tell(3)
         plan = _planned(
             session, horizon, session.state.log if brought is None else brought.over(session.state.log)
         )
+        plan = replace(plan, held_by=tuple(sorted({*held_by, *plan.held_by})))
         if brought is not None and (refusal := brought.refusal(session, plan.horizon, horizon, plan.held_by)):
             withdraw(store, [mine.name])
             raise Expired(f"{refusal}; nothing of this table was carried that way")
@@ -229,15 +234,18 @@ def fold(
             tell(5)
             return ExpireResult(held_by=plan.held_by)
         if plan.horizon < mine.horizon:  # held back since: say less, so that nobody waits for the rest
-            lower = propose(store, table, incarnation, plan.horizon)
-            withdraw(store, [mine.name])
-            mine = lower
+            horizon, held_by = plan.horizon, plan.held_by
+            proposed, mine = elapsed_clock(), propose_instead(store, table, incarnation, horizon, mine)
+            continue  # what is folded was listed after the proposal that is there, and lies below it
         made = _made(session, plan, [item.name for item in listing if is_bundle(item.name)])
         tell(4)
-        _store_rows(session, made)
-        if time.monotonic() - looked > HOLDS_SECONDS_MAX:
-            continue  # somebody may have named a snapshot since, and taken us for dead
+        put_all(made.puts, store, f"{made.result.name}: its rows", "nothing was folded, try again")
         let_go(store, made.freed)
+        now = elapsed_clock()
+        if now - looked > HOLDS_SECONDS_MAX or now - proposed > PROPOSED_SECONDS_MAX:
+            # Somebody may have named a snapshot since, and taken us for dead.
+            proposed, mine = now, propose_instead(store, table, incarnation, horizon, mine)
+            continue
         if store.put_if_absent(made.result.name, made.data):
             found = proposals(store, table, incarnation)
             withdraw(store, [item.name for item in found if item.horizon < mine.horizon])
@@ -290,7 +298,3 @@ def _made(session: Session, plan: _Plan, bundles: Iterable[str]) -> _Made:
         name=base_name(session.folder, number),
     )
     return _Made(data, moved.puts, freed.tobytes(), result)
-
-
-def _store_rows(session: Session, made: _Made) -> None:
-    put_all(made.puts, session.store, f"{made.result.name}: its rows", "nothing was folded, try again")

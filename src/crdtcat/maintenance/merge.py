@@ -37,7 +37,8 @@ def merge(target: Session, source: Session) -> MergeResult:
     refresh to list the conflicts. Safe beside any number of readers, writers, bundlers and mergers.
 
     Raises:
-        InvalidArgument: the branch has commits of CAS mode, and the target is in merge mode.
+        InvalidArgument: the branch has commits of CAS mode, and the target is in merge mode; or a part of a
+            transaction that changed the target, too, which none does any more.
         LimitExceeded: it took so long that what it refers to may be garbage by now; nothing was merged.
         NotFound: the target or the source was dropped or deleted.
         StoreUnavailable: nothing was merged, or nobody knows; merge again, it counts once.
@@ -58,6 +59,7 @@ def merge(target: Session, source: Session) -> MergeResult:
         return replace(result, seconds=time.monotonic() - began)
     target.require_not_dropped()
     _require_above(target, source, carried)
+    _require_apart(target, source, carried)
     require_in_time(since_ms)
     published = publish_bundle(target, carried)
     try:
@@ -113,6 +115,23 @@ def _require_above(target: Session, source: Session, carried: Log) -> None:
             f"merge of {source.branch!r} into {target.branch!r}: {int(passed.sum())} versions lie below a "
             f"horizon and cannot be carried over, the first is {first}; nothing was merged"
         )
+
+
+def _require_apart(target: Session, source: Session, carried: Log) -> None:
+    """One writer makes one transaction, and counts in each log: a target that was changed by the same one has
+    other versions under these numbers, and readers could not tell one from the other. Transactions change one
+    branch of a table, but there may be older ones. Raises `InvalidArgument`."""
+    parts = carried.id_fields[np.asarray(carried.transaction.is_valid())]
+    known = target.state.log.id_fields
+    own = known[np.isin(known["writer"].astype(np.uint64), parts["writer"].astype(np.uint64))]
+    numbers = set(zip(parts["writer"].tolist(), parts["seq"].tolist(), strict=True))
+    for number in zip(own["writer"].tolist(), own["seq"].tolist(), strict=True):
+        if number in numbers:
+            raise InvalidArgument(
+                f"merge of {source.branch!r} into {target.branch!r}: transaction {number[0]:016x} changed "
+                "both, under the same numbers, as none does any more; nothing was merged: write() what is to "
+                "be kept"
+            )
 
 
 def require_counted(target: Session, carried: Log) -> None:

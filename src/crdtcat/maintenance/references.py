@@ -12,7 +12,7 @@ while it is read is read again.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -199,11 +199,25 @@ def _live(
         try:
             referred.by(session.refresh().state)
         except Expired as error:
-            raise Corrupt(start_name(table, number, *life), f"cannot be read: {error}") from error
+            ends = " and ".join(f"delete_branch({name!r})" for name in _starting_from(life, starts, over))
+            raise Corrupt(
+                start_name(table, number, *life),
+                f"cannot be read, so nothing is collected: {error}; {ends} of table {table!r} gives it up",
+            ) from error
         folders.add(session.folder)
     return len(folders), _Needed(
         frozenset(folders), tuple((life.branch, number, life.number) for life in over)
     )
+
+
+def _starting_from(life: Life, starts: Mapping[Life, BranchStart], over: Collection[Life]) -> list[str]:
+    """The branches whose end lets a life go: itself, or those that start from it in one step or more."""
+    found, grown = {life}, True
+    while grown:
+        more = {each for each, start in starts.items() if Life(start.source, start.source_life) in found}
+        grown = not more <= found
+        found |= more
+    return sorted(each.branch for each in found if each not in over)
 
 
 def _starts(

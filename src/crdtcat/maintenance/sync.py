@@ -6,9 +6,10 @@ under new names: one that lies there already may be garbage that is about to be 
 order of their ids and in groups of bounded size, each a bundle: a version's id is above those of all that it
 had seen, so every group leaves a log without gaps, and a sync that is cut off goes on from there.
 
-Afterwards both sides have the same versions, and so the same head. What cannot be carried is refused by name,
-table by table: other settings, CAS mode, a table that one side dropped, versions that a horizon has passed.
-What one side has expired the other takes over as it is, horizon and all.
+Afterwards both sides have the same commits, and so the same head. What cannot be carried is refused by name,
+table by table: other settings, CAS mode, a table that one side dropped, commits that a horizon has passed.
+What one side has expired and the other lacks, that one takes over as it is, horizon and all. Which upkeep is
+carried, and which is not, says `crdtcat.maintenance.carried`.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ from crdtcat.incarnations import MAIN, all_settings, create, current_settings
 from crdtcat.log import Log, select
 from crdtcat.log.join import in_order
 from crdtcat.lost_settings import require_none
-from crdtcat.maintenance.brought import Brought
+from crdtcat.maintenance.brought import Brought, lacked
 from crdtcat.maintenance.bundling import publish_bundle
+from crdtcat.maintenance.carried import carried
 from crdtcat.maintenance.expire import check_can_fold, fold, wait_until_old
 from crdtcat.maintenance.merge import require_counted
 from crdtcat.maintenance.progress import Progress, Tell
@@ -113,8 +115,8 @@ def sync(
     """Exchange the versions of tables between two stores. Both have a catalog's marker.
 
     Costs the settings of all tables on both sides, a refresh of each log, 1 GET and 1 PUT per segment that a
-    side lacks, 1 PUT and 1 LIST per group of versions. Raises `NotFound` for a table that neither side has,
-    and what the stores raise; what was carried until then stays.
+    side lacks, 1 PUT and 1 LIST per group of versions. Memory: both logs of a table, and one segment. Raises
+    `NotFound` for a table that neither side has, and what the stores raise; what was carried by then stays.
     """
     began = time.monotonic()
     found = _names(here, there, tables)
@@ -208,40 +210,31 @@ def _carry(source: Session, target: Session, tell: Tell) -> Transfer:
     known = target.refresh().state.log
     if theirs.number.any() or known.number.any():  # switched just now: the settings do not say so yet
         raise InvalidArgument(NUMBERED)
-    carried = select(theirs, known.find(theirs.ids) < 0)
-    if not len(carried):
+    wanted = carried(theirs, known, target.store.url)
+    if not wanted.versions:
         return Transfer()
-    _require_above(target, carried)
     names: dict[bytes, bytes] = {}  # segments by their name here, once a bundle there refers to them
     segments = total = 0
-    if carried.is_folded.any():
-        segments, total = _folded(source, target, select(carried, carried.is_folded), names)
-    for group in _groups(select(carried, ~carried.is_folded)):
+    if len(wanted.folded):
+        segments, total = _folded(source, target, wanted.folded, names)
+    for group in _groups(wanted.others):
         moved, copied, size = _copied(source.store, target.store, group, names)
         publish_bundle(target, moved)
         segments, total = segments + copied, total + size
-        tell(Progress(f"to {target.store.url}: {target.table}", len(group), len(carried), "versions", total))
-    if not carried.is_folded.all():
-        require_counted(target, select(carried, ~carried.is_folded))
-    rows = int(carried.rows[carried.kind == ROWS].sum(dtype=np.uint64))
-    return Transfer(len(carried), rows, segments, total)
-
-
-def _require_above(target: Session, carried: Log) -> None:
-    """Raises `Expired`, naming the first version that cannot be carried."""
-    passed = carried.id_fields["hlc"] < target.state.log.horizon
-    if passed.any():
-        first = carried.id_at(int(np.flatnonzero(passed)[0]))
-        raise Expired(
-            f"{int(passed.sum())} versions lie below the horizon of {target.store.url} and cannot be "
-            f"carried, the first is {first}; nothing of this table was carried that way"
+        tell(
+            Progress(f"to {target.store.url}: {target.table}", len(group), wanted.versions, "versions", total)
         )
+    if len(wanted.others):
+        require_counted(target, wanted.others)
+    new = select(theirs, known.find(theirs.ids) < 0)
+    rows = int(new.rows[new.kind == ROWS].sum(dtype=np.uint64))  # upkeep adds none
+    return Transfer(wanted.versions, rows, segments, total)
 
 
-def _folded(source: Session, target: Session, carried: Log, names: dict[bytes, bytes]) -> tuple[int, int]:
+def _folded(source: Session, target: Session, folded: Log, names: dict[bytes, bytes]) -> tuple[int, int]:
     """Fold in the target what the source has folded and the target lacks: it takes over the horizon.
 
-    How many segments of how many bytes were copied. Raises `Expired`, by name, where the target has versions
+    How many segments of how many bytes were copied. Raises `Expired`, by name, where the target has commits
     that the source's horizon has passed, or tags and branches that hold them.
     """
     check_can_fold(target)
@@ -251,7 +244,7 @@ def _folded(source: Session, target: Session, carried: Log, names: dict[bytes, b
             "source's horizon says nothing of: expire it there first, as far"
         )
     theirs = source.state.log
-    moved, segments, total = _copied(source.store, target.store, carried, names)
+    moved, segments, total = _copied(source.store, target.store, lacked(folded, target), names)
     wait_until_old(target, theirs.horizon)
     fold(target, theirs.horizon, Brought(moved, theirs.ids[theirs.is_folded], source.store.url))
     return segments, total

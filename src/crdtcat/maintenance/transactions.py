@@ -2,15 +2,18 @@
 
 Nobody but the transaction's file says what it adds to the other logs, so whoever collects one makes sure of
 all of them: it reads back bundles that are older than the grace period and finds every version in them; where
-one is missing it writes the bundle, and leaves the file for another time. A log that was dropped needs
-nothing. So does one that was passed by when its time was closed: its file counts for nobody. Safe beside
-readers, writers, bundlers and other collectors.
+one is missing it writes the bundle, and leaves the file for another time. A log that nobody reads needs
+nothing: its table was dropped, or its branch deleted and no other starts from it. So does one that was passed
+by when its time was closed: its file counts for nobody. Safe beside readers, writers, bundlers and other
+collectors.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +22,9 @@ import numpy as np
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.drive import store_now_ms
 from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
+from crdtcat.format.settings import dropped_name, log_folder, parse_log_folder
 from crdtcat.format.version import decode_version
+from crdtcat.incarnations import MAIN, exists
 from crdtcat.log.log import ID
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.decisions import collect_decisions
@@ -28,9 +33,10 @@ from crdtcat.protocol import is_bundle, is_version
 from crdtcat.protocol.names import TRANSACTIONS, closed_number, is_decision, transaction_of
 from crdtcat.session import Session
 from crdtcat.store import ObjectInfo, Store
+from crdtcat.verbs.branches import Life, needed_starts
 
 OpenLog = Callable[[str], Session | None]
-"""From a log's folder to a session on it; `None`: it was dropped. Raises `LookupError`: nobody knows."""
+"""From a log's folder to a session on it; `None`: nobody reads it. Raises `LookupError`: nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ def collect_transactions(store: Store, options: Options, open_log: OpenLog) -> T
     listed = [item for item in found if is_version(item.name)]
     old = [item.name for item in listed if item.modified_ms <= old_ms]
     answers = store.get_many([(name, 0, None) for name in old])
+    open_log = functools.cache(open_log)  # the two below ask for every file anew
     covered = _Covered(open_log, old_ms)
     closed = _closed(store, found, old_ms)
     deleted = [name for name in old if closed.passed_by(*transaction_of(name))]
@@ -90,6 +97,15 @@ def collect_transactions(store: Store, options: Options, open_log: OpenLog) -> T
         len(covered.bundled),
         time.monotonic() - began,
     )
+
+
+def is_needed(store: Store, folder: str) -> bool:
+    """Whether a branch starts from a log that is marked as dropped, in one step or more. No request for main;
+    a GET, and what `needed_starts` costs."""
+    table, branch, incarnation, life = parse_log_folder(folder)
+    if branch == MAIN or exists(store, dropped_name(log_folder(table, MAIN, incarnation))):
+        return False
+    return Life(branch, life) in needed_starts(store, table, incarnation)
 
 
 def _closed(store: Store, found: Sequence[ObjectInfo], old_ms: int) -> Closed:
@@ -124,7 +140,8 @@ class _Covered:
         if bool(np.isin(ids, self._ids[folder]).all()):
             return True
         if folder not in self.bundled:
-            checkpoint(session)
+            with suppress(LookupError):  # dropped meanwhile: another time
+                checkpoint(session)
             self.bundled.add(folder)
         return False
 

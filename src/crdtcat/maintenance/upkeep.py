@@ -16,9 +16,10 @@ none.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -37,7 +38,15 @@ from crdtcat.maintenance.bundling import (
 )
 from crdtcat.maintenance.collect import collect_log
 from crdtcat.maintenance.summaries import summaries_of
-from crdtcat.protocol import bundle_number, claim_number, is_bundle, is_claim, is_version
+from crdtcat.protocol import (
+    bundle_number,
+    claim_name,
+    claim_number,
+    is_bundle,
+    is_claim,
+    is_version,
+    version_name,
+)
 from crdtcat.protocol.bundler import Bundler, live_bundles, taken_in
 from crdtcat.session import Session
 from crdtcat.store import ObjectInfo
@@ -45,6 +54,9 @@ from crdtcat.store import ObjectInfo
 ABANDONED_MS: Final = 60_000  # a block this old is nobody's any more
 COLLECT_EVERY: Final = 8  # bundlings to a collection
 GETS_AT_ONCE: Final = 8
+BLOCKS_AT_ONCE: Final = (
+    8  # few blocks are longer, and a pass that sees everything finds what seven others left
+)
 
 logger = logging.getLogger("crdtcat")
 
@@ -61,9 +73,10 @@ def upkeep(session: Session, id: VersionId) -> None:
 
 
 def _keep_up(session: Session, id: VersionId) -> None:
+    collects = int.from_bytes(id.digest[8:], "big") % COLLECT_EVERY == 0
     try:
-        bundle_block(session, id)
-        if int.from_bytes(id.digest[8:], "big") % COLLECT_EVERY == 0:
+        bundle_block(session, id, everything=collects)
+        if collects:
             collect_log(session)
     except NotFound:  # nothing to tidy; but whoever goes on appending should know
         logger.warning("%s was dropped: nobody sees what is appended to it", session.folder)
@@ -75,31 +88,68 @@ def _chosen(digest: bytes, every: int) -> bool:
     return int.from_bytes(digest[:8], "big") % every == 0
 
 
-def bundle_block(session: Session, id: VersionId) -> CheckpointResult:
+def bundle_block(session: Session, id: VersionId, *, everything: bool = True) -> CheckpointResult:
     """Bundle the block that ends with a chosen version, with what smaller bundles there are.
 
     Costs one LIST page per 1,000 files, one small GET per bundle not seen before, one GET per version of the
-    block and per bundle taken in, and 1 PUT, or 2 where rows were inlined. Raises `NotFound`: dropped.
+    block and per bundle taken in, and 1 PUT, or 2 where rows were inlined, for each 64 MiB of them. Unless
+    `everything` is to be seen, files below this handle's last block are not listed: under heavy load they are
+    nearly all, bundled long ago and waiting for their grace period to end. Raises `NotFound`: dropped.
     """
     began, listed_at = time.monotonic(), elapsed_clock()
-    listed = list(session.store.list(session.folder))
+    is_strict, own, done = (
+        session.settings.mode == "cas",
+        version_name(session.folder, id),
+        session.bundled_to,
+    )
+    follows = (
+        is_claim(done) if is_strict else not is_claim(done) and done < own
+    )  # threads may swap two blocks
+    listed = list(session.store.list(session.folder, done if follows and not everything else ""))
     session.check_not_dropped([item.name for item in listed])
     summaries = summaries_of(session, [item.name for item in listed if is_bundle(item.name)])
-    if session.settings.mode == "cas":
-        block = claims_block(listed)
+    every = session.options.bundle_every
+    if is_strict:
+        block = claims_block(listed, every)
     else:
-        now_ms = store_now_ms(session.store)
-        block = versions_block(listed, id, session.options.bundle_every, summaries.values(), now_ms)
-    if len(block) < session.options.bundle_every // 4:
+        block = versions_block(listed, id, every, summaries.values(), store_now_ms(session.store))
+        session.bundled_to = own
+    if len(block) < every // 4:
         return CheckpointResult(seconds=time.monotonic() - began)
-    plan = block_plan(session.folder, [item.name for item in listed], block, summaries)
-    young = session.options.grace_seconds / 2
-    unclear: Unclear = {}
-    step = run_aging(Bundler.begin(plan), session.store, lambda: elapsed_clock() - listed_at > young, unclear)
-    result = result_of(step, unclear)
-    if step.bundle is not None:
-        write_hint(session, step.bundle.newest, step.bundle.name)
+    result = _bundled(session, [item.name for item in listed], block, listed_at)
     return replace(result, seconds=time.monotonic() - began)
+
+
+def _bundled(
+    session: Session, listed: Sequence[str], block: Sequence[ObjectInfo], listed_at: float
+) -> CheckpointResult:
+    """Bundle a block, as much at a time as memory is to hold; each bundle takes in those before it as any
+    other. Ends where one must wait: claims are bundled without a gap."""
+    young = session.options.grace_seconds / 2
+    total, last = CheckpointResult(), None
+    for names in in_pieces(block):
+        summaries = summaries_of(session, [name for name in listed if is_bundle(name)])
+        plan = block_plan(session.folder, listed, names, summaries)
+        unclear: Unclear = {}
+        step = run_aging(
+            Bundler.begin(plan), session.store, lambda: elapsed_clock() - listed_at > young, unclear
+        )
+        one = result_of(step, unclear)
+        if step.bundle is None:
+            break
+        last = step.bundle
+        if session.settings.mode == "cas":
+            session.bundled_to = claim_name(session.folder, bundle_number(last.name))
+        total = replace(
+            one,
+            newly_covered=total.newly_covered + one.newly_covered,
+            replaced=total.replaced + one.replaced,
+            segments=total.segments + one.segments,
+        )
+        listed = [*listed, last.name]
+    if last is not None:
+        write_hint(session, last.newest, last.name)
+    return total
 
 
 def block_plan(
@@ -112,36 +162,59 @@ def block_plan(
     return FilesPlan(folder, tuple(block), tuple(taken), tuple(live.items()), tuple(listed), GETS_AT_ONCE)
 
 
-def claims_block(listed: Sequence[ObjectInfo]) -> list[str]:
+def in_pieces(block: Sequence[ObjectInfo]) -> Iterator[list[str]]:
+    """The names of files, as many at a time as memory is to hold: rows may be inlined."""
+    piece: list[str] = []
+    size = 0
+    for item in block:
+        if piece and size + item.size > INLINE_BYTES_AT_ONCE:
+            yield piece
+            piece, size = [], 0
+        piece.append(item.name)
+        size += item.size
+    if piece:
+        yield piece
+
+
+def _in_one_pass(block: Sequence[ObjectInfo], every: int) -> list[ObjectInfo]:
+    """The first files of a block: as many as are read at once, or `BLOCKS_AT_ONCE` blocks of usual length, if
+    that is more, so that passes keep up with large commits, too. What is left is for later ones."""
+    ends = itertools.accumulate(item.size for item in block)
+    return [
+        item
+        for place, (item, end) in enumerate(zip(block, ends, strict=True))
+        if place < BLOCKS_AT_ONCE * every or end <= INLINE_BYTES_AT_ONCE
+    ]
+
+
+def claims_block(listed: Sequence[ObjectInfo], every: int) -> list[ObjectInfo]:
     """Claims to bundle: all above the highest number that a bundle has, without a gap. A number that a bundle
     has may be under its name again, put there by a writer that slept too long: such a claim is nobody's."""
     covered = max((bundle_number(item.name) for item in listed), default=0)
     claims = [item for item in listed if is_claim(item.name) and claim_number(item.name) > covered]
-    block, size = [], 0
+    block: list[ObjectInfo] = []
     for place, item in enumerate(claims):
         first = covered + 1 if covered else claim_number(claims[0].name)
-        if claim_number(item.name) != first + place or size + item.size > INLINE_BYTES_AT_ONCE:
+        if claim_number(item.name) != first + place:
             break
-        block.append(item.name)
-        size += item.size
-    return block
+        block.append(item)
+    return _in_one_pass(block, every)
 
 
 def versions_block(
     listed: Sequence[ObjectInfo], id: VersionId, every: int, summaries: Iterable[Summary], now_ms: int
-) -> list[str]:
+) -> list[ObjectInfo]:
     """Version files to bundle: the block that ends with `id`, and older ones that were left behind."""
     versions = [item for item in listed if is_version(item.name)]
     ids = [bytes(row) for row in ids_of([item.name for item in versions]).view("V36")]
     own = id.to_bytes()
     before = max((other for other in ids if other < own and _chosen(other[20:], every)), default=b"")
     ranges = [(summary.first, summary.last) for summary in summaries]
-    block, size = [], 0
+    block: list[ObjectInfo] = []
     for item, other in zip(versions, ids, strict=True):
         if other > own:
             continue
         left_behind = now_ms - item.modified_ms > ABANDONED_MS and not any(a <= other <= b for a, b in ranges)
-        if (other > before or left_behind) and size + item.size <= INLINE_BYTES_AT_ONCE:
-            block.append(item.name)
-            size += item.size
-    return block
+        if other > before or left_behind:
+            block.append(item)
+    return _in_one_pass(block, every)

@@ -14,14 +14,14 @@ from typing import Final
 import numpy as np
 
 from crdtcat.decisions import decisions_for
-from crdtcat.errors import Corrupt, CrdtcatError, DataError, InvalidArgument
+from crdtcat.errors import Corrupt, CrdtcatError, DataError
 from crdtcat.format.refs import decode_branch_start, start_name
-from crdtcat.format.sealed_json import seal_json, unseal_json
-from crdtcat.head.snapshot import Snapshot, data_versions, snapshot_id
+from crdtcat.head.snapshot import Snapshot
 from crdtcat.incarnations import MAIN
 from crdtcat.log import Log, State, select
 from crdtcat.log.files import index_of_file
 from crdtcat.maintenance.progress import Progress, Tell
+from crdtcat.maintenance.verify_named import Named, holds
 from crdtcat.maintenance.verify_report import Problem
 from crdtcat.maintenance.verify_small_files import (
     LogCheck,
@@ -47,7 +47,6 @@ from crdtcat.protocol.reader import PASSES_MAX
 from crdtcat.session import Session
 from crdtcat.store import ObjectInfo
 from crdtcat.verbs.branches import lives, open_branch
-from crdtcat.verbs.travel import tag_folder
 
 BATCH_BYTES: Final = 32 * 2**20
 BATCH_FILES: Final = 512
@@ -57,17 +56,18 @@ NAMED_MAX: Final = 1_000  # missing versions named one by one; a bundle can hold
 def check_log(session: Session, tell: Tell) -> LogCheck:
     """Read and check everything but segments.
 
-    Costs one GET for each file of the log, of `transactions/` and of `garbage/`, for each tag, for the
-    settings and for the marker, and their LIST pages. Raises `NotFound`: the table was dropped; and what the
-    store raises.
+    Costs one GET for each file of the log, of `transactions/` and of `garbage/`, for each tag and branch, for
+    the hint, the settings and the marker, and their LIST pages; decisions and the hint are read twice. Raises
+    `NotFound`: the table was dropped; and what the store raises.
     """
     check = LogCheck(State(session.folder))
     check_small_files(session, check)
     check_lists(session, check)
-    tags = _read_tags(session, check)  # before the log, which then holds what they name
+    named = Named(session, check)  # before the log, which then holds what they name
     _check_one(session, check, tell)
-    for name, snapshot in tags.items():
-        if not _holds(check.state.log, snapshot) and not _in_a_branch(session, snapshot):
+    named.judge()
+    for name, snapshot in named.tags.items():
+        if not holds(check.state.log, snapshot) and not _in_a_branch(session, snapshot):
             why = f"names {snapshot.versions:,} versions, of which not all can be read"
             check.problems.append(Problem(name, why))
     return check
@@ -105,7 +105,7 @@ def _check_start(session: Session, snapshot: Snapshot, check: LogCheck) -> None:
             raise Corrupt(name, "damaged: not the bytes that were written")
     except DataError as error:
         check.problems.append(Problem(name, why_of(error)))
-    if not _holds(check.state.log, snapshot):
+    if not holds(check.state.log, snapshot):
         why = f"the branch starts with {snapshot.versions:,} versions, of which not all can be read"
         check.problems.append(Problem(name, why))
 
@@ -243,33 +243,6 @@ def _check_boundary(session: Session, check: LogCheck) -> None:
         check.problems.append(Problem(boundary_name(session.folder, number), why, 0, 0))
 
 
-def _read_tags(session: Session, check: LogCheck) -> dict[str, Snapshot]:
-    names = [item.name for item in session.store.list(tag_folder(session))]
-    answers = session.store.get_many([(name, 0, None) for name in names])
-    tags: dict[str, Snapshot] = {}
-    for name, data in zip(names, answers, strict=True):
-        if data is None:
-            continue  # deleted since
-        check.files += 1
-        check.bytes += len(data)
-        try:
-            content = unseal_json(data, name)
-            if seal_json(content) != data:
-                raise Corrupt(name, "damaged: not the bytes that were written")
-            tags[name] = Snapshot.parse(content["snapshot"])
-        except (InvalidArgument, KeyError, TypeError):
-            check.problems.append(Problem(name, "not a tag", 0, 0))
-        except DataError as error:
-            check.problems.append(Problem(name, why_of(error), 0, 0))
-    return tags
-
-
-def _holds(log: Log, snapshot: Snapshot) -> bool:
-    """Whether a log has exactly the versions of a snapshot, among others."""
-    chosen = select(log, snapshot.members(log)) if len(log) else log
-    return data_versions(chosen) == snapshot.versions and snapshot_id(chosen) == snapshot.id
-
-
 def _in_a_branch(session: Session, snapshot: Snapshot) -> bool:
     """Whether a snapshot is one of another branch, or may have been of one that was deleted: tags are shared
     by all branches. Reads the logs of all branches; only for tags that name something else than this one."""
@@ -279,7 +252,7 @@ def _in_a_branch(session: Session, snapshot: Snapshot) -> bool:
     for name in {MAIN, *(life.branch for life in all_lives)} - {session.branch}:
         try:
             other = copy.copy(open_branch(session, name))  # a copy has read nothing yet
-            if _holds(other.refresh().state.log, snapshot):
+            if holds(other.refresh().state.log, snapshot):
                 return True
         except (CrdtcatError, LookupError):  # damaged: that branch's own verification tells
             continue

@@ -27,11 +27,14 @@ is left out, and asked for again next time. Transactions in merge mode are settl
 
 Bundles are fetched from the highest rank down, because a bundle names those it replaces: what is replaced is
 never fetched.
+
+It ends, whatever is in the store: in one pass no file is fetched twice. One that was joined, and that the
+state still lacks, cannot be taken in: the log is not what the protocol makes. `Corrupt`, naming the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
@@ -102,7 +105,7 @@ class Reader(Generic[S]):
         gaps: what was missing at the end of the previous pass.
         passes: passes begun.
         fetching: names asked for now.
-        asked: decisions that were asked for in this pass.
+        asked: names that were asked for in this pass; no answer to one is waited for twice.
         pending: version files to be asked for after those.
     """
 
@@ -138,7 +141,7 @@ class Reader(Generic[S]):
         """The next step.
 
         Raises:
-            Corrupt: a file is damaged, or a version that must exist is nowhere.
+            Corrupt: a file is damaged, or cannot be taken in; or a version that must exist is nowhere.
             StoreUnavailable: files kept vanishing for PASSES_MAX passes.
         """
         if self.prefix:
@@ -186,16 +189,16 @@ class Reader(Generic[S]):
         bundles = self.state.unread([name for name in names if is_bundle(name)])
         if bundles:
             top = max(bundle_rank(name) for name in bundles)
-            return replace(self, fetching=tuple(name for name in bundles if bundle_rank(name) == top))
+            return self._ask(name for name in bundles if bundle_rank(name) == top)
         closed = self.state.unsettled(names)
         if closed:  # after bundles: a transaction that is in one of them is settled
-            return replace(self, fetching=tuple(closed))
+            return self._ask(closed)
         versions = self.state.missing([name for name in names if is_commit(name)])
         if versions:
-            return replace(self, pending=tuple(versions))._more()
+            return self._ask(versions)
         decisions = tuple(name for name in self.state.undecided() if name not in self.asked)
         if decisions:
-            return replace(self, fetching=decisions, asked=self.asked.union(decisions))
+            return self._ask(decisions)
         gaps = self.state.gaps()
         if not gaps:
             return self
@@ -206,6 +209,16 @@ class Reader(Generic[S]):
                 self.folder, f"version {seq} of writer {writer:016x} is missing; later ones are there"
             )
         return replace(self._again(), gaps=gaps)
+
+    def _ask(self, names: Iterable[str]) -> Reader[S]:
+        """Fetch these. Raises `Corrupt` where one was fetched before, and joined, and is wanted still."""
+        pending = tuple(names)
+        again = self.asked.intersection(pending)
+        if again:
+            raise Corrupt(
+                min(again), f"was read, and {self.folder} still lacks what it holds: it cannot be taken in"
+            )
+        return replace(self, pending=pending, asked=self.asked.union(pending))._more()
 
     def _more(self) -> Reader[S]:
         return replace(self, fetching=self.pending[:FETCH_FILES], pending=self.pending[FETCH_FILES:])

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import to_storage
-from crdtcat.conflicts.write_set import Numbering, Tag
+from crdtcat.conflicts.tagged_rows import Tag
+from crdtcat.conflicts.write_set import Numbering
 from crdtcat.errors import UserError
 from crdtcat.format.ops import ColumnId
 from crdtcat.format.sections import Array

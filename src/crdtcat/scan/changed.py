@@ -4,60 +4,35 @@ Every cell takes the value of its greatest age. Overlays come in rising order of
 old as its rows, which is nearly always, each is simply put over what is there. Only a copy that has folded
 cells, or a row with several copies, needs ages cell by cell; those are read from the copies' stamps.
 
-All newer values of a column are gathered first and put over the entry in one go. Texts with few different
-values stay numbers into their dictionary until then.
+All newer values of a column are gathered first, for all entries that are read together, and put over each
+entry in one go. Texts stay until then what they were decoded to: numbers into a dictionary, or texts with
+wide offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.chunks.decode import gathered
-from crdtcat.chunks.types import decode_type, storage_type, without_encodings
+from crdtcat.chunks.decode import plain
+from crdtcat.chunks.types import storage_type
 from crdtcat.format.row_ids import ID
-from crdtcat.format.row_ops import Copy, Stamps
+from crdtcat.format.row_ops import Stamps
 from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
-from crdtcat.head.patches import BY_STAMPS, Patches
+from crdtcat.head.patches import BY_STAMPS, Sheet
+from crdtcat.head.rows import Rows
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.scan.chunk_reader import ChunkReader
-from crdtcat.scan.layers import OLDEST, Layer
+from crdtcat.scan.holding import Held, Holding, Source, stamps_by_field
+from crdtcat.scan.layers import OLDEST, Layer, Orders
 from crdtcat.scan.plan import Plan
+from crdtcat.scan.replace import replaced
 from crdtcat.scan.shown import stored_column
-
-
-class _Source(NamedTuple):
-    """Where a chunk holds a column.
-
-    Attributes:
-        field: the stored field, `None` if there is none.
-        fits: whether its values can be read as the column's type.
-        same: whether they are of that type.
-        ended: whether a drop had seen the values it holds. What they replaced stays replaced.
-    """
-
-    field: StoredField | None
-    fits: bool
-    same: bool
-    ended: bool
-
-
-class _Held(NamedTuple):
-    """What a chunk lays over others.
-
-    Attributes:
-        columns: which, and where it holds them; no field: what it held was ended.
-        stamps: by stored field, where cells are as old as these say.
-    """
-
-    columns: list[tuple[Column, _Source]]
-    stamps: dict[str, Stamps]
+from crdtcat.scan.visible import Visible
 
 
 class ChangedEntries:
@@ -70,7 +45,7 @@ class ChangedEntries:
 
     def __init__(self, plan: Plan, chunks: ChunkReader) -> None:
         self._head, self._chunks = plan.head, chunks
-        self._sources: dict[tuple[str, int, int], _Source] = {}
+        self._holding, self._visible = Holding(plan.head), Visible(plan.head)
 
     def read(self, entry: int, columns: Sequence[Column]) -> pa.Table:
         """All rows of an entry, deleted ones too, as storage arrays of the columns' types."""
@@ -78,22 +53,16 @@ class ChangedEntries:
 
     def read_all(self, entries: Sequence[int], columns: Sequence[Column]) -> list[pa.Table]:
         """The same for several entries. Those that are neighbours in a segment are fetched together."""
-        wanted = [self._wanted(entry, columns, with_ages=False) for entry in entries]
-        stored = self._chunks.each(entries, [names for names, _ in wanted])
-        return [
-            self._laid_over(entry, columns, rows, stamps, with_ages=False)[0]
-            for entry, rows, (_, stamps) in zip(entries, stored, wanted, strict=True)
-        ]
+        return self._read(entries, columns, with_ages=False)[0]
 
     def read_with_ages(self, entry: int, columns: Sequence[Column]) -> tuple[pa.Table, dict[str, Integers]]:
         """As `read`, and per column, where any cell is newer than its row, the age of each."""
-        names, stamps = self._wanted(entry, columns, with_ages=True)
-        (stored,) = self._chunks.each((entry,), [names])
-        return self._laid_over(entry, columns, stored, stamps, with_ages=True)
+        (rows,), ages = self._read((entry,), columns, with_ages=True)
+        return rows, {name: found for name, found in ages.items() if (found > OLDEST).any()}
 
     def fetch_ahead(self, source: int, age: int, columns: Sequence[Column]) -> None:
         """Read a chunk that lies over entries about to be read, so that their readers do not wait."""
-        self._stored(source, self._held(source, age, columns))
+        self._stored(source, self._holding.held(source, age, columns))
 
     def names(self, entry: int, columns: Sequence[Column]) -> tuple[str, ...]:
         """The stored columns of an entry that `read` fetches."""
@@ -101,13 +70,11 @@ class ChangedEntries:
 
     def names_over(self, source: int, age: int, columns: Sequence[Column]) -> tuple[str, ...]:
         """The stored columns of a chunk that are fetched to be laid over entries."""
-        return _names(self._held(source, age, columns))
+        return self._holding.held(source, age, columns).names
 
     def sources(self, entry: int) -> set[tuple[int, int]]:
-        """The chunks that lie over an entry, with their ages."""
-        patches = self._head.rows.patches_of(entry)
-        first = _firsts(patches)
-        return set(zip(patches.source[first].tolist(), patches.age[first].tolist(), strict=True))
+        """The chunks that lie over an entry and show there, with their ages."""
+        return {(sheet.source, sheet.age) for sheet in self._visible.sheets_of(entry)}
 
     def _wanted(
         self, entry: int, columns: Sequence[Column], *, with_ages: bool
@@ -115,76 +82,65 @@ class ChangedEntries:
         """The stored columns of an entry that have to be read, stamps where ages will be compared."""
         copy = self._head.rows.copies.get(entry)
         dropped = any(column.instances & self._head.columns.hidden.keys() for column in columns)
-        compare = with_ages or dropped or bool(len(self._head.rows.patches_of(entry).entry))
-        stamps = _stamps_by_field(copy) if copy is not None and compare else {}
-        sources = (self._source(column, entry).field for column in columns)
+        compare = with_ages or dropped or self._head.rows.is_overlaid(entry)
+        stamps = stamps_by_field(copy) if copy is not None and compare else {}
+        sources = (self._holding.source(column, entry).field for column in columns)
         fields = [field.name for field in sources if field is not None]
         wanted = [*fields, *(stamps[name].stored for name in fields if name in stamps)]
         return tuple(dict.fromkeys(wanted)), stamps
 
-    def _laid_over(
-        self,
-        entry: int,
-        columns: Sequence[Column],
-        stored: pa.Table,
-        stamps: Mapping[str, Stamps],
-        *,
-        with_ages: bool,
-    ) -> tuple[pa.Table, dict[str, Integers]]:
-        head = self._head
-        sources = {column.name: self._source(column, entry) for column in columns}
-        patches = head.rows.patches_of(entry)
-        fields = [source.field.name for source in sources.values() if source.field is not None]
-        layers = {column.name: Layer(int(head.log.rows[entry])) for column in columns}
-        for name, source in sources.items():
-            field = source.field
-            if field is not None and field.name in stamps:
-                layers[name].ages = self._ages(stamps[field.name], stored)
-            elif with_ages and len(patches.entry):
-                layers[name].ages = np.full(int(head.log.rows[entry]), OLDEST)
-        bases = {
-            column.name: self._unhidden(
-                sources[column.name].field,
-                entry,
-                _as_stored(column, sources[column.name], stored),
-                layers[column.name].ages,
-            )
-            for column in columns
-        }
-        self._gather(patches, columns, layers)
-        arrays, in_segment = [], self._chunks.is_stored(entry)
+    def _read(
+        self, entries: Sequence[int], columns: Sequence[Column], *, with_ages: bool
+    ) -> tuple[list[pa.Table], dict[str, Integers]]:
+        """Entries, and per column the ages of the cells of all of them, where ages matter."""
+        wanted = [self._wanted(entry, columns, with_ages=with_ages) for entry in entries]
+        stored = self._chunks.each(entries, [names for names, _ in wanted])
+        bases: dict[str, list[pa.Array]] = {}
+        layers: dict[str, Layer] = {}
+        sizes = self._head.log.rows[list(entries)].astype(np.int64)
+        start = np.concatenate(([0], np.cumsum(sizes)))
+        over = _Over(self._head.rows, [self._visible.sheets_of(entry) for entry in entries], start)
         for column in columns:
-            source, base = sources[column.name], bases[column.name]
-            # What was decoded for this entry alone, and is one column of it, is nobody else's.
-            alone = source.field is not None and fields.count(source.field.name) == 1
-            arrays.append(layers[column.name].over(base, owned=alone and in_segment))
-        ages = {name: layer.ages for name, layer in layers.items() if layer.ages is not None}
-        newer = {name: found for name, found in ages.items() if (found > OLDEST).any()}
-        return pa.Table.from_arrays(arrays, names=[column.name for column in columns]), newer
+            ages: list[Integers | None] = []
+            bases[column.name] = []
+            for entry, rows, (_, stamps) in zip(entries, stored, wanted, strict=True):
+                base, own = self._base(column, entry, rows, stamps)
+                bases[column.name].append(base)
+                ages.append(own)
+            known = any(own is not None for own in ages) or (with_ages and bool(over))
+            layers[column.name] = Layer(int(start[-1]), _all_ages(ages, sizes) if known else None)
+        for chunk, age, target, place in over:
+            self._lay(chunk, age, (target, place), layers, columns)
+        orders = Orders()
+        laid = {name: layer.cells(orders) for name, layer in layers.items()}
+        tables = []
+        for at, entry in enumerate(entries):
+            arrays = []
+            for column, owned in zip(columns, self._owned(entry, columns), strict=True):
+                cells = laid[column.name]
+                mine = None if cells is None else cells.between(int(start[at]), int(start[at + 1]))
+                arrays.append(replaced(bases[column.name][at], mine, owned=owned))
+            tables.append(pa.Table.from_arrays(arrays, names=[column.name for column in columns]))
+        return tables, {name: layer.ages for name, layer in layers.items() if layer.ages is not None}
 
-    def _source(self, column: Column, chunk: int) -> _Source:
-        """Where a chunk holds a column. Found once per schema; once per version if columns were dropped."""
-        log, columns = self._head.log, self._head.columns
-        version, schema = int(log.chunk_version[chunk]), int(log.chunk_schema[chunk])
-        key = (column.name, schema, version if columns.hidden else -1)
-        found = self._sources.get(key)
-        if found is None:
-            field = columns.source(column, schema, version)
-            fits = field is not None and columns.fits(field, column)
-            kept = without_encodings(column.type)
-            same = field is not None and without_encodings(decode_type(field.type)) == kept
-            ended = field is None and self._is_ended(column, schema)
-            found = self._sources[key] = _Source(field, fits, same, ended)
-        return found
+    def _base(
+        self, column: Column, entry: int, stored: pa.Table, stamps: Mapping[str, Stamps]
+    ) -> tuple[pa.Array, Integers | None]:
+        """What an entry itself has of a column, and the ages of its cells where they differ."""
+        source = self._holding.source(column, entry)
+        field, ages = source.field, None
+        if field is not None and field.name in stamps:
+            ages = self._ages(stamps[field.name], stored)
+        return self._unhidden(field, entry, _as_stored(column, source, stored), ages), ages
 
-    def _is_ended(self, column: Column, schema: int) -> bool:
-        """Whether a schema without values of a column to be shown has such that a drop has ended.
-
-        Told of columns that are one: of several under one name, others may have the cell's value.
-        """
-        if len(column.instances) != 1:
-            return False
-        return any(field.column in column.instances for field in self._head.columns.fields(schema))
+    def _owned(self, entry: int, columns: Sequence[Column]) -> list[bool]:
+        """Per column, whether what was decoded for it is nobody else's: for this entry alone, and no other
+        column of it."""
+        if not self._chunks.is_stored(entry):
+            return [False] * len(columns)
+        fields = [self._holding.source(column, entry).field for column in columns]
+        names = [None if field is None else field.name for field in fields]
+        return [name is not None and names.count(name) == 1 for name in names]
 
     def _ages(self, stamps: Stamps, stored: pa.Table) -> Integers:
         """Per row, the version that wrote its cell, or OLDEST."""
@@ -194,24 +150,18 @@ class ChangedEntries:
         found: Integers = ages[numbers]
         return found
 
-    def _gather(self, patches: Patches, columns: Sequence[Column], layers: Mapping[str, Layer]) -> None:
-        edges = [*_firsts(patches).tolist(), len(patches.source)]
-        for first, last in pairwise(edges):
-            chunk, age = int(patches.source[first]), int(patches.age[first])
-            held = self._held(chunk, age, columns)
-            if not held.columns:
-                continue
-            target, place = patches.at[first:last], patches.source_at[first:last]
-            length = patches.length[first:last]
-            if (length != 1).any():  # else every row stands alone, as scattered ones do
-                owner, offset = expand(length)
-                target, place = target[owner] + offset, place[owner] + offset
-            self._lay(held, chunk, age, (target, place), layers)
-
     def _lay(
-        self, held: _Held, chunk: int, age: int, rows: tuple[Integers, Integers], layers: Mapping[str, Layer]
+        self,
+        chunk: int,
+        age: int,
+        rows: tuple[Integers, Integers],
+        layers: Mapping[str, Layer],
+        columns: Sequence[Column],
     ) -> None:
-        """Put cells of one chunk over rows of the entry: `rows` are the rows, and where their cells are."""
+        """Put cells of one chunk over rows: `rows` are the rows, and where their cells are."""
+        held = self._holding.held(chunk, age, columns)
+        if not held.columns:
+            return
         target, place = rows
         stored = self._stored(chunk, held)
         for column, source in held.columns:
@@ -224,19 +174,9 @@ class ChangedEntries:
                 ages = ages[place]
             layers[column.name].put(target, values, place, ages)
 
-    def _stored(self, chunk: int, held: _Held) -> pa.Table:
+    def _stored(self, chunk: int, held: Held) -> pa.Table:
         """The stored rows of a chunk that lies over others."""
-        names = _names(held)
-        return self._chunks.kept(chunk, names) if names else pa.table({})
-
-    def _held(self, chunk: int, age: int, columns: Sequence[Column]) -> _Held:
-        """What a chunk has to lay over others."""
-        sources = [(column, self._source(column, chunk)) for column in columns]
-        if age != BY_STAMPS:
-            return _Held([pair for pair in sources if pair[1].field is not None or pair[1].ended], {})
-        stamps = _stamps_by_field(self._head.rows.copies[chunk])
-        mine = [pair for pair in sources if pair[1].field is not None and pair[1].field.name in stamps]
-        return _Held(mine, stamps)
+        return self._chunks.kept(chunk, held.names) if held.names else pa.table({})
 
     def _unhidden(
         self, field: StoredField | None, entry: int, base: pa.Array, ages: Integers | None
@@ -263,38 +203,59 @@ class ChangedEntries:
         return values.take(pa.array(np.arange(len(values)), mask=ended)) if ended.any() else values
 
 
-def _firsts(patches: Patches) -> Integers:
-    """Where what one chunk holds begins, chunk after chunk."""
-    others = (patches.source[1:] != patches.source[:-1]) | (patches.age[1:] != patches.age[:-1])
-    found: Integers = np.flatnonzero(np.concatenate((np.ones(min(len(patches.source), 1), bool), others)))
-    return found
+class _Over:
+    """What lies over entries that are read together, chunk by chunk, by rising age.
+
+    Args:
+        rows: of their head.
+        sheets: what lies over each.
+        start: the number of each entry's first row among the rows of all of them.
+    """
+
+    def __init__(self, rows: Rows, sheets: Sequence[Sequence[Sheet]], start: Integers) -> None:
+        self._rows = rows
+        self._sheets: dict[tuple[int, int], list[tuple[int, slice]]] = {}
+        for mine, before in zip(sheets, start[:-1].tolist(), strict=True):
+            for age, source, first, last in mine:
+                self._sheets.setdefault((age, source), []).append((before, slice(first, last)))
+
+    def __bool__(self) -> bool:
+        return bool(self._sheets)
+
+    def __iter__(self) -> Iterator[tuple[int, int, Integers, Integers]]:
+        """Chunk, age, the rows it lies over, rising, and where in it their cells are."""
+        patches = self._rows.patches
+        for (age, chunk), sheets in sorted(self._sheets.items()):
+            target = np.concatenate([patches.at[mine] + before for before, mine in sheets])
+            place = np.concatenate([patches.source_at[mine] for _, mine in sheets])
+            length = np.concatenate([patches.length[mine] for _, mine in sheets])
+            if (length != 1).any():  # else every row stands alone, as scattered ones do
+                owner, offset = expand(length)
+                target, place = target[owner] + offset, place[owner] + offset
+            yield chunk, age, target, place
 
 
-def _as_stored(column: Column, source: _Source, stored: pa.Table) -> pa.Array:
-    """As `stored_column`; texts of the column's own type may still be a dictionary array."""
+def _all_ages(ages: Sequence[Integers | None], sizes: Integers) -> Integers:
+    """Ages of the cells of several entries, one behind the other."""
+    pairs = zip(ages, sizes.tolist(), strict=True)
+    return np.concatenate([np.full(size, OLDEST) if age is None else age for age, size in pairs])
+
+
+def _as_stored(column: Column, source: Source, stored: pa.Table) -> pa.Array:
+    """As `stored_column`; texts of the column's own type may still be as `raw` reads give them."""
     field = source.field if source.fits else None
     if field is None:
         return stored_column(column, None, stored)
     held = stored.column(field.name)
     if source.same and held.num_chunks == 1:
         return held.chunk(0)
-    return stored_column(column, field, gathered(stored.select([field.name])))
+    return stored_column(column, field, plain(stored.select([field.name])))
 
 
-def _names(held: _Held) -> tuple[str, ...]:
-    """The stored columns that are read of a chunk that lies over others."""
-    names = [source.field.name for _, source in held.columns if source.field is not None]
-    return tuple(dict.fromkeys([*names, *(one.stored for one in held.stamps.values() if names)]))
-
-
-def _values_over(column: Column, source: _Source, stored: pa.Table, place: Integers) -> pa.Array:
+def _values_over(column: Column, source: Source, stored: pa.Table, place: Integers) -> pa.Array:
     """A chunk's values of a column; where it has none to show, nulls for the places asked for."""
     if source.field is None or not source.fits:
         return pa.nulls(int(place.max()) + 1, storage_type(column.type, column.name))
     held = stored.column(source.field.name)
     same = source.same and held.num_chunks == 1
     return held.chunk(0) if same else stored_column(column, source.field, stored)
-
-
-def _stamps_by_field(copy: Copy) -> dict[str, Stamps]:
-    return {field: stamps for stamps in copy.stamps for field in stamps.fields}

@@ -50,28 +50,28 @@ class ChunkReader:
         segment: int | None,
         names: Sequence[str],
         *,
-        dictionaries: bool = False,
+        raw: bool = False,
     ) -> list[pa.Table]:
         """Some columns of neighbouring chunks of one segment (`None`: of version files), a table for each.
 
-        With `dictionaries`, texts of few different values may be dictionary arrays. Raises `Corrupt`, naming
+        With `raw`, texts may be dictionary arrays, or have wide offsets. Raises `Corrupt`, naming
         what is damaged or missing.
         """
         if not names:
             rows = [int(self._plan.head.log.rows[chunk]) for chunk in chunks]
             return [pa.table({"": pa.nulls(count)}) for count in rows]
-        found = self._found(chunks, segment, names, dictionaries=dictionaries)
+        found = self._found(chunks, segment, names, raw=raw)
         for chunk, table in zip(chunks, found, strict=True):
             self._check_rows(chunk, table)
         return found
 
     def _found(
-        self, chunks: tuple[int, ...], segment: int | None, names: Sequence[str], *, dictionaries: bool
+        self, chunks: tuple[int, ...], segment: int | None, names: Sequence[str], *, raw: bool
     ) -> list[pa.Table]:
         if segment is None:
             return [self._inline(chunk, names) for chunk in chunks]
         try:
-            return self._segment(segment, chunks, names, dictionaries=dictionaries)
+            return self._segment(segment, chunks, names, raw=raw)
         except Corrupt:
             if len(chunks) == 1 and len(self._plan.places(chunks[0])) == 1:
                 raise
@@ -94,13 +94,13 @@ class ChunkReader:
     def each(self, chunks: Sequence[int], names: Sequence[tuple[str, ...]]) -> list[pa.Table]:
         """Some columns of chunks, each its own; neighbours in one segment with the same are read together.
 
-        Texts of few different values may be dictionary arrays. Raises as `read` does.
+        Texts may be dictionary arrays, or have wide offsets. Raises as `read` does.
         """
         found: list[pa.Table] = []
         places = [self._plan.places(chunk) for chunk in chunks]
         wanted = [(at[0][0] if at else None, those) for at, those in zip(places, names, strict=True)]
         for (segment, those), group in groupby(zip(wanted, chunks, strict=True), key=itemgetter(0)):
-            found += self.read(tuple(chunk for _, chunk in group), segment, those, dictionaries=True)
+            found += self.read(tuple(chunk for _, chunk in group), segment, those, raw=True)
         return found
 
     def is_stored(self, chunk: int) -> bool:
@@ -146,7 +146,7 @@ class ChunkReader:
                 self._kept_bytes -= oldest.result().nbytes
 
     def _segment(
-        self, segment: int, chunks: tuple[int, ...], names: Sequence[str], *, dictionaries: bool = False
+        self, segment: int, chunks: tuple[int, ...], names: Sequence[str], *, raw: bool = False
     ) -> list[pa.Table]:
         plan, log = self._plan, self._plan.head.log
         groups = []
@@ -162,7 +162,7 @@ class ChunkReader:
             verify=self._verify,
             footers=self._footers,
             threads=1,
-            dictionaries=dictionaries,
+            raw=raw,
             everything=ref.size <= WHOLE_FILE_BYTES and plan.is_everything(segment, chunks, names),
         )
 

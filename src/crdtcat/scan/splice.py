@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crdtcat.chunks.decode import NARROW
 from crdtcat.format.sections import Array
 from crdtcat.intervals.runs import Integers
 from crdtcat.scan.pooled import pooled
@@ -25,7 +26,8 @@ KEPT_AND_REPLACED: Final = 0b01010101  # eight bits of the mask, the first is th
 
 def can_splice(base: pa.Array, replaced: int) -> bool:
     """Whether runs are long enough to copy them rather than rows, and the type is one block of bytes."""
-    return bool(pa.types.is_string(base.type) or pa.types.is_binary(base.type)) and 4 * replaced <= len(base)
+    is_block = base.type in NARROW or pa.types.is_string(base.type) or pa.types.is_binary(base.type)
+    return bool(is_block) and 4 * replaced <= len(base)
 
 
 def spliced(base: pa.Array, rows: Integers, values: pa.Array) -> pa.Array | None:
@@ -34,12 +36,12 @@ def spliced(base: pa.Array, rows: Integers, values: pa.Array) -> pa.Array | None
     O(bytes) as memory is copied, O(len(base)) in arrays of offsets, O(rows) in runs.
 
     Args:
-        base: strings or binaries, not none.
+        base: strings or binaries, not none; their offsets may be wide.
         rows: strictly rising.
-        values: of the type of `base`, one for each of `rows`.
+        values: one for each of `rows`, of the type of `base` with narrow offsets, which the result has.
     """
     begin, end, count = _offsets(base), _offsets(values), 2 * len(rows) + 1
-    if int(begin[-1] - begin[0]) + int(end[-1] - end[0]) > BYTES_MAX:
+    if int(begin[-1]) + int(end[-1] - end[0]) > BYTES_MAX:
         return None
     cuts = np.empty(count + 1, np.int32)
     cuts[0], cuts[-1] = begin[0], begin[-1]
@@ -55,9 +57,9 @@ def spliced(base: pa.Array, rows: Integers, values: pa.Array) -> pa.Array | None
     offsets[0] = -begin[0]
     offsets[rows + 1] = np.diff(end) - (cuts[2:-1:2] - cuts[1:-1:2])
     np.cumsum(offsets, out=offsets)
-    offsets += begin
+    offsets += begin.astype(np.int32, copy=False)
     return pa.Array.from_buffers(
-        base.type, len(base), [_validity(base, rows, values), pa.py_buffer(offsets), runs.buffers()[2]]
+        values.type, len(base), [_validity(base, rows, values), pa.py_buffer(offsets), runs.buffers()[2]]
     )
 
 
@@ -70,7 +72,7 @@ def _validity(base: pa.Array, rows: Integers, values: pa.Array) -> pa.Buffer | N
 
 
 def _offsets(array: pa.Array) -> Array:
-    found: Array = np.frombuffer(array.buffers()[1], np.int32)
+    found: Array = np.frombuffer(array.buffers()[1], np.int64 if array.type in NARROW else np.int32)
     return found[array.offset : array.offset + len(array) + 1]
 
 

@@ -4,7 +4,8 @@ Entries that are read whole and as they are go together while they are neighbour
 version files, with the same columns. Others go together while their rows alternate: where something was
 inserted into the middle of a chunk, that chunk and the inserted one are one unit, so that each is read once.
 A unit that grows too large is cut all the same, and the chunks on both sides of the cut are read twice.
-Changed entries of which every row is shown go together too.
+Changed entries of which every row is shown go together too. What lies over entries counts as they do: all of
+it is in memory while they are read.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Unit:
         whole: for each, whether all its rows are known to match the filter.
         sources: where each column needed is stored in them; not used where `strips` are given.
         segment: the segment they are all in, `None` for version files; not used where `strips` are given.
-        nbytes: of Arrow content.
+        nbytes: of Arrow content, with what lies over it.
         strips: (chunk, start, stop) in row order, where rows were changed, deleted or inserted; `None`: all
             rows of `chunks`, as they are, in order.
         all_rows: whether the strips are all rows of `chunks`, in order.
@@ -146,6 +147,7 @@ class _Mixed:
         kept = np.isin(plan.head.rows.strips.entry, plan.chunks)
         columns = [column[kept].tolist() for column in plan.head.rows.strips]
         self.strips: list[tuple[int, int, int]] = list(zip(*columns, strict=True))
+        self._nbytes = plan.head.rows.bytes_read
         self._left: dict[int, int] = {}
         for entry, _, _ in self.strips:
             self._left[entry] = self._left.get(entry, 0) + 1
@@ -166,7 +168,7 @@ class _Mixed:
         self._left[entry] -= 1
         if entry not in self._chunks:
             self._chunks[entry] = None
-            self._size += int(self._log.nbytes[entry])
+            self._size += int(self._nbytes[entry])
         (self._open.add if self._left[entry] else self._open.discard)(entry)
         if not self._open or self._size > UNIT_BYTES:
             chunks = tuple(self._chunks)

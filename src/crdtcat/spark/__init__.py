@@ -14,16 +14,10 @@ except ModuleNotFoundError as error:
 from crdtcat.spark.importing import import_parquet
 from crdtcat.spark.loading import load
 from crdtcat.spark.log_upkeep import checkpoint, collect
-from crdtcat.spark.saving import foreach_batch, require_session, save
+from crdtcat.spark.registering import register
+from crdtcat.spark.saving import foreach_batch, save
 from crdtcat.spark.source import CrdtcatSource
 from crdtcat.spark.upkeep import compact, verify
-
-
-def register(spark: object) -> None:
-    """Make `format("crdtcat")` known to a session. Not needed where Spark finds installed packages itself."""
-    require_session(spark)
-    spark.dataSource.register(CrdtcatSource)  # type: ignore[attr-defined]
-
 
 __all__ = [
     "CrdtcatSource",

@@ -162,7 +162,7 @@ def _converted(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:  # 
     if isinstance(t, pa.BaseExtensionType):
         return _converted(array.storage, target, path)
     if pa.types.is_dictionary(t):
-        return _converted(array.dictionary_decode(), target, path)
+        return _converted(layout.decode_dictionary(array), target, path)
     if pa.types.is_run_end_encoded(t):
         return _converted(layout.decode_runs(array), target, path)
     if t == pa.month_day_nano_interval():

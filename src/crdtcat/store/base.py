@@ -218,13 +218,13 @@ class Store(Attempts, ABC):
         count = naming.page_size(prefix, after, limit, self.page_limit)
         return self._attempt("list", prefix, lambda: self._list_names(prefix, after, count))
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """All objects directly in the folder `prefix`, ascending, page by page. One LIST for each page."""
-        after: str | None = ""
-        while after is not None:
-            page = self.list_page(prefix, after)
+    def list(self, prefix: str, after: str = "") -> Iterator[ObjectInfo]:
+        """All objects that `list_page` would list, page by page. One LIST for each page."""
+        next_after: str | None = after
+        while next_after is not None:
+            page = self.list_page(prefix, next_after)
             yield from page.objects
-            after = page.after
+            next_after = page.after
 
     def folders(self, prefix: str) -> Names:
         """The names of the folders directly in the folder `prefix`, ascending. One LIST for each page.

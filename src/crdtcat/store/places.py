@@ -25,6 +25,12 @@ def local_root(text: str) -> str:
     """
     url = _FILE.match(text)
     path = unquote(text[url.end() :], errors="surrogateescape") if url else text
+    if url and not path.startswith(("/", "~", ".")):
+        raise InvalidArgument(
+            f"{text!r:.200} names a machine called {path.split('/', 1)[0]!r:.80}: write "
+            f"{text[: url.end()]}/{path:.80} for a path from the root, or ./{path:.80} for a folder below "
+            "this one"
+        )
     whole = os.path.expanduser(path)  # noqa: PTH111 (a Path would resolve some of it)
     if path.startswith("~") and whole == path:
         raise InvalidArgument(
@@ -50,7 +56,8 @@ def require_slashes(text: str) -> None:
     from fsspec.registry import known_implementations  # noqa: PLC0415 (most places are paths)
 
     if found[1].lower() in known_implementations:
+        rest = text[found.end() :]
+        right = f"./{rest:.80}" if found[1].lower() in ("file", "local") else f"{found[1]}://{rest:.80}"
         raise InvalidArgument(
-            f"{text!r:.200} is no URL: write {found[1]}://{text[found.end() :]:.80}, or ./{text:.80} for a "
-            "folder of that name"
+            f"{text!r:.200} is no URL: write {right}, or ./{text:.80} for a folder of that name"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,12 +10,13 @@ import pyarrow as pa
 from crdtcat.arguments import require_flag
 from crdtcat.errors import InvalidArgument, NoSnapshots
 from crdtcat.handle import Handle
-from crdtcat.head import Chunk, Conflict, Diff, Head, History, diff_heads, prove_chunk
+from crdtcat.head import Chunk, Conflict, Head, History, prove_chunk
 from crdtcat.log import empty_log
 from crdtcat.merkle import Proof
 from crdtcat.reading import EVERYTHING, HISTORY, Read
 from crdtcat.scan import Scan
 from crdtcat.scan.changes import Changes
+from crdtcat.scan.difference import Diff, diff_heads
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.feed import Feed
 from crdtcat.scan.key_conflicts import LostCell, lost_cells
@@ -160,10 +161,15 @@ class Reads(Handle):
             until: where to end; now by default.
         """
         new, old = self._all_of(until), self._before(since)
+        return self._feed(old, new)()
+
+    def _feed(self, old: Head, new: Head) -> Callable[[], Feed]:
+        """What makes the feed between two heads, by what is known now."""
         if self.key:
-            return KeyedChanges(old, new, self._all_rows)
+            return lambda: KeyedChanges(old, new, self._all_rows)
         whole = self._session.head(refresh=False).log
-        return Changes(old, new, whole, self._session.store, verify=self._session.options.verify)
+        store, verify = self._session.store, self._session.options.verify
+        return lambda: Changes(old, new, whole, store, verify=verify)
 
     def _all_rows(self, head: Head) -> pa.Table:
         verify = self._session.options.verify
@@ -178,14 +184,17 @@ class Reads(Handle):
         return travel.head_at(self._session, since)
 
     def diff(self, a: At | None, b: At | None = None) -> Diff:
-        """The chunks that differ between two snapshots, and how many rows they hold.
+        """What differs between two snapshots: columns, chunks, and with `rows()` the rows, as `changes` tells
+        them.
 
         `a` is where to start, `None` before the first commit; `b` is now by default.
 
-        Row by row, with values: `changes`. Requests: what `head` makes for each; no data is read. Time: both
-        heads, then O(changes * log chunks).
+        Requests: what `head` makes for each; no data is read but for `rows()`. Time: both heads and, once for
+        each, their trees (O(chunks) to build one, what is new to follow another), then O(changes * log
+        chunks).
         """
-        return diff_heads(self._before(a), self._all_of(b))
+        old, new = self._before(a), self._all_of(b)
+        return diff_heads(old, new, self._feed(old, new))
 
     def proof(self, chunk: Chunk | int | str, at: At | None = None) -> Proof:
         """A proof that a chunk (one of `head.chunks`, its number or its hash) is in the table.

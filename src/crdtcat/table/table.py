@@ -31,9 +31,11 @@ class Table(Reads, Writes, Columns, Tended):
     # Names for snapshots, and going back to them.
 
     def tag(self, name: str, at: At | None = None, *, replace: bool = False) -> Snapshot:
-        """Name a snapshot. Raises `AlreadyExists` if the name is another one's, unless `replace`.
+        """Name a snapshot. Raises `AlreadyExists` if the name is another one's, unless `replace`, and
+        `Expired` where an expiry passes the snapshot at this moment. Requests: a refresh, 1 PUT and 1 LIST.
 
-        A name that is a date, "2026-01-01", is a tag from then on in `at=`; pass a `date` to mean the day.
+        A name that is a date, "2026-01-01", is a tag from then on in `at=`; pass a `date` to mean the moment
+        at which the day begins.
         """
         return travel.write_tag(self._session, name, at, replace=replace)
 
@@ -54,8 +56,8 @@ class Table(Reads, Writes, Columns, Tended):
     def branch(self, name: str, at: At | None = None) -> Table:
         """Start a branch at a snapshot of this one; now by default. Copies nothing.
 
-        Requests: a refresh of the head, 2 GETs and 1 PUT of a small file. Raises `AlreadyExists`,
-        `InvalidName`, and as `at=` does.
+        Requests: a refresh of the head, 2 GETs, 1 PUT of a small file and 1 LIST. Raises `AlreadyExists`,
+        `InvalidName`, `StoreUnavailable` where an expiry under way may pass it, and as `at=` does.
         """
         made = Table(branches.make_branch(self._session, name, at))
         self._branches[name] = made

@@ -75,10 +75,12 @@ class Writes(KeptUp):
     ) -> Version:
         """Insert rows into a keyed table, or update those whose keys are there, without looking.
 
-        Columns that `data` does not have stay as they are; a null is a value. Of two upserts of one cell the
-        greater version id wins, whoever made it; of two rows of one key in `data` the later. Arguments,
-        errors and requests are those of `append`, which does the same in a keyed table. Raises
-        `InvalidArgument` for a table without a key.
+        Columns that `data` does not have stay as they are; a null is a value, and where `data` is dicts of
+        which some lack a column, those rows say null: upsert rows of other columns by a call of their own. Of
+        two upserts of one cell the greater version id wins, whoever made it; of two rows of one key in `data`
+        the later. In CAS mode nothing is read first, so it conflicts with upserts of the same cells since
+        this handle last looked, or committed. Arguments, errors and requests are those of `append`, which
+        does the same in a keyed table. Raises `InvalidArgument` for a table without a key.
         """
         version = upsert.upsert(self._session, data, metadata=metadata, key=key, evolve=evolve)
         return self._kept_up(version)

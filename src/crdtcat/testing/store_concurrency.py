@@ -15,15 +15,20 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from unittest import mock
 
 import pytest
 
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Missing, Store
 
+OVERLAPPING = 8
+"""How many GETs of one `get_many` have to be under way at once."""
 _CHILD_SECONDS_MAX = 120
+_MEETING_SECONDS_MAX = 10
 
 
 class StoreConcurrency:
@@ -36,6 +41,8 @@ class StoreConcurrency:
     """How long an object is read while it is replaced again and again."""
     not_exclusive: str | None = None
     """Why `put_if_absent` of this store may have two winners; the race is then not run."""
+    gets_in_turn: str | None = None
+    """Why `get_many` of this store fetches one range after the other; that it does not is then not asked."""
     shared_by_processes: bool = True
     """Whether a forked child writes to the same objects as its parent."""
 
@@ -94,6 +101,29 @@ class StoreConcurrency:
                 assert got == [b"%d %d" % (number, i) for i in range(10)]
         counted = store.requests.since(before)
         assert (counted.put, counted.get, counted.list, counted.delete) == (80, 80, 8, 8)
+
+    def test_many_ranges_are_fetched_at_once(self, store: Store) -> None:
+        """No GET is answered before all of them have been asked: one after the other would never end."""
+        if self.gets_in_turn:
+            pytest.skip(self.gets_in_turn)
+        names = [f"many/{number}" for number in range(OVERLAPPING)]
+        for name in names:
+            store.put(name, name.encode())
+        with self.gets_meet(store, len(names)):
+            assert store.get_many([(name, 0, None) for name in names]) == [name.encode() for name in names]
+
+    @contextmanager
+    def gets_meet(self, store: Store, count: int) -> Iterator[None]:
+        """While this lasts, no GET of a store goes on before so many have begun. For stores that carry out
+        `_get` in threads; others say how."""
+        barrier, get = threading.Barrier(count, timeout=_MEETING_SECONDS_MAX), store._get
+
+        def wait_and_get(name: str, start: int, stop: int | None) -> ObjectBytes:
+            barrier.wait()
+            return get(name, start, stop)
+
+        with mock.patch.object(store, "_get", wait_and_get):
+            yield
 
     def test_a_reader_never_sees_half_an_object(self, store: Store) -> None:
         values = [bytes([letter]) * size for letter, size in ((65, 200_000), (66, 50_000), (67, 1))]

@@ -1,7 +1,9 @@
 """How a transaction ends: committed, aborted, or tried again with what it has staged.
 
 A commit that fails leaves nothing visible and lets go of nothing: what is staged is tried again as it is,
-under another id, because the first one is decided. Whoever dies in between is in `crdtcat.preparing`.
+under another id, because the first one is decided. In merge mode nothing is: once storing its file was begun
+the same is stored again, under its name, and counts once, whenever the first arrives.
+Whoever dies in between is in `crdtcat.preparing`.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from crdtcat.closing import is_counted
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict, CommitContended, InvalidArgument
 from crdtcat.head import Version
 from crdtcat.incarnations import MAIN
 from crdtcat.locks import ForkSafeLock
 from crdtcat.staged import StagedSession
-from crdtcat.transaction.commit import commit_merged
+from crdtcat.transaction.commit import Try, commit_merged
 from crdtcat.transaction.commit_cas import commit_cas, require_unchanged
 from crdtcat.transaction.table import StagedTable
 from crdtcat.transaction.tending import tend
@@ -42,6 +45,8 @@ class Ending(TableVerbs):
     """Whether it is aborted because its commit failed, and what is staged is still here."""
     _closing: bool
     """Whether it is being committed: what is staged now would be in no commit."""
+    _unclear: Try | None
+    """What a commit in merge mode was storing, until it is known what became of it."""
 
     @abstractmethod
     def _all(self) -> list[StagedTable]:
@@ -65,7 +70,7 @@ class Ending(TableVerbs):
 
         Raises:
             StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible.
-            CommitUnknown: the store gave no clear answer.
+            CommitUnknown: the store gave no clear answer. Commit again: it counts once.
             CommitConflict, CommitContended: tables in CAS mode: see `crdtcat.transaction.commit_cas`.
         """
         return self._committed(None)
@@ -86,6 +91,8 @@ class Ending(TableVerbs):
         self.status, self.id, self._failed = "open", None, False
         strict = self.isolation == "serializable"
         sessions = [table._session for table in self._all()]
+        if self._unclear is not None:
+            return self._settled(sessions, self._unclear)
         staged = any(session.staged for session in sessions)
         sessions = [item for item in sessions if item.staged or (strict and item.reads)]
         if not staged:
@@ -95,14 +102,34 @@ class Ending(TableVerbs):
         if sessions:
             require_in_time(self._since_ms)
             cas = sessions[0].settings.mode == "cas"
-            committed = self._decided(sessions, policy) if cas else commit_merged(sessions)
-            self.versions = {
-                _shown(session): made for session, made in zip(sessions, committed, strict=True) if made
-            }
+            committed = (
+                self._decided(sessions, policy) if cas else commit_merged(sessions, trying=self._trying)
+            )
+            return self._stands(sessions, committed)
         self.status = "committed"
+        return self.versions
+
+    def _stands(
+        self, sessions: Sequence[StagedSession], committed: Sequence[tuple[Version, ...]]
+    ) -> dict[str, tuple[Version, ...]]:
+        self.versions = {
+            _shown(session): made for session, made in zip(sessions, committed, strict=True) if made
+        }
+        self.status, self._unclear = "committed", None
         for made in list(self.versions.values())[:1]:
             tend(self._catalog, made[-1].id)
         return self.versions
+
+    def _trying(self, tried: Try) -> None:
+        self._unclear = tried
+
+    def _settled(self, tables: Sequence[StagedSession], tried: Try) -> dict[str, tuple[Version, ...]]:
+        """Commit what may be there: look, then store it again. A refresh more than another commit."""
+        sessions = [session for session in tables if session.folder in tried.parts]
+        if is_counted(tried.held(sessions), tried.id):
+            return self._stands(sessions, tried.versions(sessions))
+        require_in_time(self._since_ms)
+        return self._stands(sessions, commit_merged(sessions, trying=self._trying, unclear=tried))
 
     def _require_unchanged(self, sessions: Sequence[StagedSession]) -> None:
         """Whether what it read was so at one moment; else it is over: there is nothing to try again."""
@@ -137,16 +164,22 @@ class Ending(TableVerbs):
             raise
 
     def abort(self) -> None:
-        """Let go of everything staged. No request. Waits for a commit of another thread."""
+        """Let go of everything staged. No request. Waits for a commit of another thread. After
+        `CommitUnknown` it may be visible all the same."""
         with self._ending():
-            if not self._failed:
+            if not self._failed and self._unclear is None:
                 self._check_open()
-            self.status, self._failed = "aborted", False
+            self.status, self._failed, self._unclear = "aborted", False, None
             self._let_go()
 
     def _check_open(self) -> None:
         if self._closing:
             raise InvalidArgument("this transaction is being committed: nothing is added to it any more")
+        if self._unclear is not None:
+            raise InvalidArgument(
+                "this transaction failed while it was being stored, and may be there all the same: nothing "
+                "is added to it; commit() again, it counts once"
+            )
         if self._failed:
             raise InvalidArgument(
                 "the commit of this transaction failed, so nothing is added to it: commit() again, or "
@@ -165,7 +198,7 @@ class Ending(TableVerbs):
             return
         if kind is None:
             self.commit()
-        else:
+        elif self._unclear is None:  # else it may be there, and can be committed again
             self.abort()
 
 

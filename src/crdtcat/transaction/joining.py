@@ -177,5 +177,5 @@ class _Meeting:
 def _only_adds(writes: WriteSet) -> bool:
     """Whether a version does nothing but append rows: two of those never meet."""
     ops = writes.ops
-    touches = writes.keys or writes.cells or writes.columns or ops.properties or ops.is_overwrite
-    return not touches and writes.deleted is None and writes.removed is None
+    touches = writes.keys or writes.touches_rows or writes.columns or ops.properties or ops.is_overwrite
+    return not touches

@@ -24,6 +24,7 @@ from crdtcat.log import Log
 from crdtcat.names import validate_branch_name, validate_table_name
 from crdtcat.session import Session
 from crdtcat.staged import StagedSession
+from crdtcat.transaction.commit import require_one_branch
 from crdtcat.transaction.ending import Ending
 from crdtcat.transaction.forks import Kept, Name, require_as_it_was, require_joinable
 from crdtcat.transaction.joining import Joining, joined
@@ -71,6 +72,7 @@ class Transaction(Ending):
             self._pin([(name, MAIN) for name in dict.fromkeys(tables)])
 
     def _start(self) -> None:
+        self._unclear = None
         self._lock, self._ending = ForkSafeLock(), ForkSafeLock()
         self._tables: dict[Name, StagedTable] = {}
         self._waiting: dict[Name, Kept] = {}
@@ -85,8 +87,9 @@ class Transaction(Ending):
         return self.status == "committed"
 
     def __repr__(self) -> str:
-        tables = list(self._tables.items())
-        staged = ", ".join(f"{name}: {len(table._session.staged)}" for (name, _), table in tables)
+        counts = {name: len(kept.staged) for name, kept in list(self._waiting.items())}
+        counts |= {name: len(table._session.staged) for name, table in list(self._tables.items())}
+        staged = ", ".join(f"{name}: {count}" for (name, _), count in counts.items())
         return f"Transaction({self.status}; {staged or 'nothing staged'})"
 
     # Tables.
@@ -131,7 +134,13 @@ class Transaction(Ending):
             self._tables[name] = StagedTable(session)
 
     def _session(self, base: Session, pinned: Log) -> StagedSession:
-        return StagedSession(base, pinned, self._writer, self.isolation, self._check_open)
+        return StagedSession(base, pinned, self._writer, self.isolation, lambda: self._check_stageable(base))
+
+    def _check_stageable(self, base: Session) -> None:
+        """Now, and not only when it is committed: by then all the work was done."""
+        self._check_open()
+        changed = [table._session.base for table in self._all() if table._session.staged]
+        require_one_branch([*changed, base])
 
     def _base(self, name: str, branch: str) -> Session:
         base = self._catalog.table(name, branch)._session

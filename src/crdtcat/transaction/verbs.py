@@ -19,9 +19,11 @@ class TableVerbs(ABC):
     def table(self, name: str, branch: str = ...) -> StagedTable:
         """A handle on a table."""
 
-    def read(self, table: str, columns: Sequence[str] | None = None, filter: Any = None) -> pa.Table:
+    def read(
+        self, table: str, columns: Sequence[str] | None = None, filter: Any = None, **options: Any
+    ) -> pa.Table:
         """Rows of a table as this transaction sees it. See `Table.read`."""
-        return self.table(table).read(columns, filter)
+        return self.table(table).read(columns, filter, **options)
 
     def append(self, table: str, data: Any, **options: Any) -> Version:
         """Stage rows to be added. See `Table.append`."""
@@ -39,8 +41,8 @@ class TableVerbs(ABC):
         """Stage new values for rows by number. See `Table.update_rows`."""
         return self.table(table).update_rows(start, stop, data, **options)
 
-    def delete(self, table: str, where: Any, **options: Any) -> Version:
-        """Stage the deletion of the rows that match. See `Table.delete`."""
+    def delete(self, table: str, where: Any = None, **options: Any) -> Version:
+        """Stage the deletion of the rows that match, or have some `keys`. See `Table.delete`."""
         return self.table(table).delete(where, **options)
 
     def write(self, table: str, data: Any, **options: Any) -> Version:

@@ -39,12 +39,13 @@ from crdtcat.format.refs import (
 )
 from crdtcat.format.settings import dropped_name, log_folder
 from crdtcat.head import Snapshot
-from crdtcat.horizons import under_way
 from crdtcat.incarnations import MAIN, exists
 from crdtcat.letting_go import let_go
+from crdtcat.log import Log
 from crdtcat.names import validate_branch_name
 from crdtcat.session import Session
 from crdtcat.store import Store
+from crdtcat.verbs.naming import branch_holds, main_of, require_held
 from crdtcat.verbs.starts import short_snapshot
 from crdtcat.verbs.travel import At, head_at
 
@@ -79,43 +80,43 @@ def make_branch(session: Session, name: str, at: At | None) -> Session:
 
     Costs a refresh, 2 GETs, 1 PUT and 1 LIST; 2 more GETs for each time the name was deleted before; a PUT
     and a refresh more where many committed whom nobody saw (`crdtcat.verbs.starts`). Raises `AlreadyExists`,
-    `InvalidName`, `StoreUnavailable` while the table is expired, and as `at=` does.
+    `InvalidName`, `StoreUnavailable` while an expiry is under way that may pass it, and as `at=` does.
     """
     validate_branch_name(name)
     store, incarnation = session.store, session.settings.incarnation
     if name == MAIN:
         raise AlreadyExists(f"every table has a branch {MAIN!r}: choose another name")
-    snapshot = head_at(session, at).snapshot
+    head = head_at(session, at)
+    snapshot = head.snapshot
     require_settled(session)
     if session.source is None:  # a branch's own versions are not folded, wherever they sort
         snapshot = snapshot.above(session.state.log)
     snapshot = short_snapshot(session, snapshot)
     life, found = _latest(session, name)
-    start = BranchStart(session.branch, session.life, str(snapshot), secrets.token_hex(8))
+    start = BranchStart(
+        session.branch, session.life, str(snapshot), secrets.token_hex(8), _after(session, head.log)
+    )
     path = start_name(session.table, incarnation, name, life)
     if found is not None or not store.put_if_absent(path, start.encode()):
         raise AlreadyExists(f"table {session.table!r} already has a branch {name!r}")
     if session.source is not None and exists(store, _over(session, Life(session.branch, session.life))):
         store.put(_over(session, Life(name, life)), b"")
         raise NotFound(f"branch {session.branch!r} of table {session.table!r} was deleted")
-    done = session.state.log.horizon
-    if (
-        session.source is None
-        and session.settings.mode == "merge"
-        and under_way(store, session.table, incarnation, done)
-    ):
+    try:
+        require_held(session, head.snapshot, head.log.horizon, branch_holds)
+    except Expired as error:
         store.put(_over(session, Life(name, life)), b"")
         raise StoreUnavailable(
-            f"branch {name!r} was not made: an expiry of table {session.table!r} is under way; "
+            f"branch {name!r} was not made: an expiry of table {session.table!r} is under way: {error}; "
             "try again when it is done, or run expire() if it was cut off"
-        )
-    return _opened(session, Life(name, life), (session, snapshot))
+        ) from error
+    return _opened(session, Life(name, life), (session, snapshot), start.after)
 
 
 def open_branch(session: Session, name: str) -> Session:
     """A session on another branch of the same table. 2 GETs for it, and 2 for each it starts from in turn;
     2 more for each time a name was deleted before. Raises `NotFound`."""
-    main = _root(session)
+    main = main_of(session)
     if name == MAIN:
         return main
     try:
@@ -126,7 +127,7 @@ def open_branch(session: Session, name: str) -> Session:
     life, start = _latest(session, name)
     if start is None:
         raise NotFound(f"table {session.table!r} has no branch {name!r}; branch() makes one")
-    return _opened(main, Life(name, life), _source(main, start))
+    return _opened(main, Life(name, life), _source(main, start), start.after)
 
 
 def open_life(main: Session, life: Life) -> Session:
@@ -134,7 +135,8 @@ def open_life(main: Session, life: Life) -> Session:
 
     One GET for it and for each it starts from in turn. Raises `Missing`, `Corrupt`.
     """
-    return _opened(main, life, _source(main, _start(main, life)), kept=True)
+    start = _start(main, life)
+    return _opened(main, life, _source(main, start), start.after, kept=True)
 
 
 def list_branches(session: Session) -> dict[str, Branch]:
@@ -177,7 +179,7 @@ def delete_branch(session: Session, name: str) -> None:
 def _let_go(session: Session, ended: Life) -> bool:
     """Say which segments a deleted branch's log let go; false if that cannot be known."""
     try:
-        branch = open_life(_root(session), ended)
+        branch = open_life(main_of(session), ended)
         log = branch.refresh().state.log
     except (DataError, NotFound, Expired):
         return False
@@ -254,11 +256,12 @@ def _source(main: Session, start: BranchStart) -> tuple[Session, Snapshot]:
     snapshot = _snapshot(start, start.source)
     if start.source == MAIN:
         return main, snapshot
-    source = Life(start.source, start.source_life)
-    return _opened(main, source, _source(main, _start(main, source)), kept=True), snapshot
+    return open_life(main, Life(start.source, start.source_life)), snapshot
 
 
-def _opened(session: Session, life: Life, source: tuple[Session, Snapshot], *, kept: bool = False) -> Session:
+def _opened(
+    session: Session, life: Life, source: tuple[Session, Snapshot], after: int, *, kept: bool = False
+) -> Session:
     return Session(
         session.store,
         session.table,
@@ -271,13 +274,15 @@ def _opened(session: Session, life: Life, source: tuple[Session, Snapshot], *, k
         life=life.number,
         source=source,
         kept=kept,
+        after=after,
     )
 
 
-def _root(session: Session) -> Session:
-    while session.source is not None:
-        session = session.source[0]
-    return session
+def _after(session: Session, start: Log) -> int:
+    """What is committed on a branch is to be later than its start and than what was expired, whoever's clock
+    is behind: else it could not be merged, once main is expired up to the branch's beginning."""
+    times = start.id_fields["hlc"]
+    return max(int(times.max(initial=0)), start.horizon, main_of(session).state.log.horizon)
 
 
 def _snapshot(start: BranchStart, name: str) -> Snapshot:

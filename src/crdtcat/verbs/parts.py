@@ -20,7 +20,7 @@ from crdtcat.interrupts import carried_through
 from crdtcat.options import Options
 from crdtcat.session import Session
 from crdtcat.store import Store
-from crdtcat.verbs.rows import append, check_commit, learn, plan_rows, removals, staging_of
+from crdtcat.verbs.rows import append, check_commit, check_no_column, learn, plan_rows, removals, staging_of
 from crdtcat.verbs.travel import head_at
 from crdtcat.writing.fit import fit
 from crdtcat.writing.incoming import Incoming
@@ -93,6 +93,7 @@ def append_first(
     check_commit(metadata, key)
     incoming = Incoming.of(data)
     reader = incoming.reader(None)
+    check_no_column(key, reader.schema)
     staging = plan_new(store, options, reader.schema, ())
     part = staging.stage(incoming.batches(reader))
 

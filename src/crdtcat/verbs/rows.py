@@ -62,12 +62,12 @@ def append(
         session.head()
     incoming, known = Incoming.of(data), session.known
     try:
-        plan, stager = _staged(session, incoming, evolve=evolve)
+        plan, stager = _staged(session, incoming, key, evolve=evolve)
     except SchemaMismatch:
         session.head()
         if session.known == known or not incoming.can_be_read_again:
             raise
-        plan, stager = _staged(session, incoming, evolve=evolve)
+        plan, stager = _staged(session, incoming, key, evolve=evolve)
     body = {**stager.finish(), "x": Ops(definitions=plan.definitions).encode()}
     operation = "upsert" if session.settings.key else "append"
     version = session.commit(operation, body=body, puts=stager.puts, metadata=metadata, key=key)
@@ -75,8 +75,9 @@ def append(
     return version
 
 
-def _staged(session: Session, incoming: Incoming, *, evolve: bool) -> tuple[Fit, Stager]:
+def _staged(session: Session, incoming: Incoming, key: str | None, *, evolve: bool) -> tuple[Fit, Stager]:
     reader = incoming.reader(session.known)
+    check_no_column(key, reader.schema)
     plan = plan_rows(session, reader.schema, evolve=evolve)
     stager = new_stager(session, plan, full=incoming.full)
     return plan, stager.add_all(incoming.batches(reader))
@@ -232,6 +233,16 @@ def check_commit(metadata: Mapping[str, Any] | None, key: str | None) -> None:
     size = packed_size(dict(metadata), "metadata")
     if size > limits.COMMIT_METADATA_BYTES_MAX:
         raise LimitExceeded(f"metadata of {size:,} bytes; at most {limits.COMMIT_METADATA_BYTES_MAX:,}")
+
+
+def check_no_column(key: str | None, schema: pa.Schema) -> None:
+    """Who passes the name of a column means the key of a table; every commit but the first would be left out
+    as a repetition. Raises `InvalidArgument`."""
+    if key is not None and key in schema.names:
+        raise InvalidArgument(
+            f"key={key!r} is the name of a column: here `key` names this one commit, and whatever repeats it "
+            "adds nothing; columns that tell rows apart go to create_table(key=[...]), rows to upsert()"
+        )
 
 
 def packed_size(value: Any, what: str) -> int:

@@ -7,7 +7,7 @@ one version that names them. If that never comes they are garbage for the collec
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -75,6 +75,7 @@ class StreamWriter:
             self._stager = new_stager(self._session, self._plan, segment_bytes=full)
         else:
             reader = incoming.reader(_known(self._plan))
+            self._check_columns(reader.schema.names)
             fit(reader.schema, _known(self._plan), evolve=False)
         try:
             self._stager.add_all(incoming.batches(reader))
@@ -82,6 +83,17 @@ class StreamWriter:
             self._broken = True
             self.abort()  # some of these rows were taken and some not: they must not be committed by mistake
             raise
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        """Raises `SchemaMismatch` for a column that the first batch did not have."""
+        assert self._plan is not None
+        first = self._plan.schema.names
+        more = [name for name in names if name not in first]
+        if more:
+            raise SchemaMismatch(
+                f"column {more[0]!r} was not in the first batch of this stream, which decides its columns "
+                f"({', '.join(map(repr, first))}); give it in the first batch too, as nulls if need be"
+            )
 
     def _planned(self, incoming: Incoming) -> tuple[pa.RecordBatchReader, Fit]:
         """As an append does: what looks wrong is looked at again with a fresh head before it is refused."""

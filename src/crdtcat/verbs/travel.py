@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -25,12 +24,12 @@ from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.snapshot import is_token, versions_of
-from crdtcat.horizons import under_way
 from crdtcat.log import select
 from crdtcat.log.log import ID, Log
 from crdtcat.names import validate_tag_name
 from crdtcat.session import Session
 from crdtcat.store import Missing
+from crdtcat.verbs.naming import require_held, tag_holds
 
 At = Snapshot | Head | Version | VersionId | datetime | date | str
 """A snapshot or its token, a head, a version or its id, a tag's name, or a moment (naive means UTC).
@@ -149,35 +148,41 @@ def _tag_name(session: Session, name: str) -> str:
 
 
 def write_tag(session: Session, name: str, at: At | None, *, replace: bool) -> Snapshot:
-    """Name a snapshot. One PUT after resolving `at`, and one LIST for an older one. Raises `AlreadyExists`
-    unless `replace`, `Expired` where an expiry passes it at this moment."""
+    """Name a snapshot. One PUT and one LIST after resolving `at`, with `replace` a GET and a LIST more; a
+    refresh more for each LIST that finds an expiry. Raises `AlreadyExists` unless `replace`, `Expired` where
+    an expiry passes it at this moment: then the name stays what it was."""
     require_flag("replace", replace)
     path = _tag_name(session, name)
     if is_token(name) or _is_version_id(name):
         raise InvalidName(f"tag name {name!r} looks like a snapshot token or a version id: choose another")
-    began = time.monotonic()
-    snapshot = head_at(session, at).snapshot
+    head = head_at(session, at)
     require_settled(session)
-    data = seal_json({"format": FORMAT_NUMBER, "snapshot": str(snapshot)})
+    data = seal_json({"format": FORMAT_NUMBER, "snapshot": str(head.snapshot)})
+    (before,) = session.store.get_many([(path, 0, None)]) if replace else (None,)
+    if before is not None:  # it holds the horizon: not to be taken away for what is refused
+        _require_held(session, name, head)
     if replace:
         session.store.put(path, data)
     elif not session.store.put_if_absent(path, data):
         raise AlreadyExists(
             f"table {session.table!r} already has a tag {name!r}; pass replace=True to move it"
         )
-    slow = time.monotonic() - began > session.options.max_commit_delay_seconds / 2
-    if session.source is None and (at is not None or slow):
-        _require_not_expiring(session, name, snapshot)
-    return snapshot
+    try:
+        _require_held(session, name, head)
+    except Expired:
+        if before is None:
+            session.store.delete([path])
+        else:
+            session.store.put(path, bytes(before))
+        raise
+    return head.snapshot
 
 
-def _require_not_expiring(session: Session, name: str, snapshot: Snapshot) -> None:
-    """An expiry that began before the tag was there may fold what it needs apart. One LIST."""
-    log = session.state.log
-    under = under_way(session.store, session.table, session.settings.incarnation, log.horizon)
-    if (~snapshot.members(log) & (log.id_fields["hlc"] < under)).any():
-        session.store.delete([_tag_name(session, name)])
-        raise Expired(f"tag {name!r} was not made: its snapshot is being expired now")
+def _require_held(session: Session, name: str, head: Head) -> None:
+    try:
+        require_held(session, head.snapshot, head.log.horizon, tag_holds)
+    except Expired as error:
+        raise Expired(f"tag {name!r} was not made: {error}") from error
 
 
 def read_tag(session: Session, name: str) -> Snapshot | None:

@@ -131,7 +131,13 @@ def _evaluated(name: str, expression: pc.Expression, rows: pa.Table) -> pa.Chunk
 
 def _returned(name: str, function: Callable[[pa.Table], Any], rows: pa.Table) -> pa.Array | pa.ChunkedArray:
     found = function(rows)
-    found = found if isinstance(found, pa.Array | pa.ChunkedArray) else pa.array(found)
+    try:
+        found = found if isinstance(found, pa.Array | pa.ChunkedArray) else pa.array(found)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"column {name!r}: the function returned {found!r:.80}; return an array or a list, of one value "
+            "for each row"
+        ) from error
     if len(found) != rows.num_rows:
         raise InvalidArgument(
             f"column {name!r}: the function returned {len(found):,} values for {rows.num_rows:,} rows"

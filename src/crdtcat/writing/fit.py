@@ -180,6 +180,8 @@ def conform(batch: pa.RecordBatch | pa.Table, target: pa.Schema) -> pa.Table:
 
     Raises `SchemaMismatch` naming the column, and where it is one value, its row.
     """
+    if batch.schema.equals(target, check_metadata=True) and all(item.nullable for item in target):
+        return batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
     columns = []
     present = set(batch.schema.names)
     for item in target:

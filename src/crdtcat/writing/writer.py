@@ -28,6 +28,7 @@ from crdtcat.format.version import encode_version
 from crdtcat.locks import ForkSafeLock
 from crdtcat.protocol import Outcome, Publish, Put, version_name
 from crdtcat.store import Store
+from crdtcat.writing.recent import Recent
 
 
 class Slot:
@@ -68,6 +69,9 @@ class Writer:
         folder: the log's folder.
         clock: the process's hybrid clock.
         max_skew_ms: refuse to commit when this machine's clock is further from the store's.
+
+    Attributes:
+        recent: what it stored lately.
     """
 
     def __init__(self, folder: str, clock: HybridClock, max_skew_ms: float) -> None:
@@ -76,6 +80,7 @@ class Writer:
         self._max_skew_ms = max_skew_ms
         self._lock = ForkSafeLock()
         self._held = 0
+        self.recent = Recent()
         self._renew()
 
     def _renew(self) -> None:
@@ -109,9 +114,10 @@ class Writer:
             name = version_name(self.folder, id)
             # In doubt until the outcome is known, whatever interrupts us: no number is ever used twice.
             self._in_doubt = True
-            publish_version(Put(name, data), body.get("k"), store)
+            publish_version(Put(name, data), store, advice(body.get("k")))
             self.seq += 1
             self._in_doubt = False
+            self.recent.add(name, data)
         return id
 
     @contextmanager
@@ -146,8 +152,9 @@ def check_clock(store: Store, max_skew_ms: float) -> None:
         )
 
 
-def publish_version(put: Put, key: str | None, store: Store) -> None:
-    """Store a version. Raises `CommitUnknown` for whatever is not a clear answer."""
+def publish_version(put: Put, store: Store, advised: str) -> None:
+    """Store a version. Raises `CommitUnknown`, with what is advised then, for whatever is not a clear
+    answer."""
     unclear: Unclear = {}
     try:
         if run(Publish((put,)), store, unclear=unclear).outcome is Outcome.DONE:
@@ -155,11 +162,9 @@ def publish_version(put: Put, key: str | None, store: Store) -> None:
     except (AccessDenied, CapabilityMissing, RequestRefused, StoreFull):  # and so not stored
         raise
     except Exception as error:
-        raise CommitUnknown(
-            f"{put.name}: storing it failed ({error}); it may be there: {advice(key)}"
-        ) from error
+        raise CommitUnknown(f"{put.name}: storing it failed ({error}); it may be there: {advised}") from error
     raise CommitUnknown(
-        f"{put.name}: the store gave no clear answer ({reason(unclear)}); the commit may stand: {advice(key)}"
+        f"{put.name}: the store gave no clear answer ({reason(unclear)}); the commit may stand: {advised}"
     ) from cause(unclear)
 
 
