@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.jvm import MEMORY, QUICK
+from tests.jvm import QUICK
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
     quick = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": MEMORY,
+        "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": QUICK,
         "spark.network.timeout": "1200s",  # a machine that stands still for minutes has failed nobody
         "spark.ui.enabled": "false",
@@ -45,9 +45,8 @@ def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with two cores, whose tasks are tried four times. Nothing is registered: Spark finds it.
 
-    It keeps the log of events from which Spark's own pages are made, and its files where tests find them."""
+    It keeps the log of events from which Spark's own pages are made."""
     own = {
-        "spark.local.dir": str(tmp_path_factory.mktemp("local")),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file:{tmp_path_factory.mktemp('events')}",
         "spark.eventLog.compress": "false",
