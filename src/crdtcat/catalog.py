@@ -117,8 +117,20 @@ class Catalog(NamedTables):
         at: At | None = None,
         branch: str = MAIN,
     ) -> pa.Table:
-        """All rows of a table, merged on read, as an Arrow table. See `Table.scan` for options and cost."""
-        return self._again(lambda: self.table(table, branch).read(columns, filter, at=at))
+        """All rows of a table, merged on read, as an Arrow table. See `Table.scan` for options and cost.
+
+        A table that this handle did not know yet is listed while its settings are fetched, where the store is
+        far away: one round trip less. One LIST more where the table was dropped before, or does not exist.
+        """
+
+        def rows() -> pa.Table:
+            handle = self._to_read(table) if branch == MAIN else self.table(table, branch)
+            try:
+                return handle.read(columns, filter, at=at)
+            finally:
+                handle._session.first_page = None  # if it was refused before it looked: for nobody else
+
+        return self._again(rows)
 
     # Tables.
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from crdtcat.decisions import read_decision, status_in
 from crdtcat.ending import end_log
 from crdtcat.errors import Corrupt, InvalidArgument, InvalidName, NotFound
+from crdtcat.first_page import with_first_page
 from crdtcat.format.settings import MARKER, MARKER_NAME, Settings, check_marker, log_folder, settings_name
 from crdtcat.incarnations import MAIN, Found, all_settings, current_settings, drop
 from crdtcat.locks import ForkSafeLock
@@ -55,25 +56,35 @@ class NamedTables(TendedCatalog):
             NotFound: there is no such table, or no such branch.
             Corrupt: its settings are damaged, or gone although its log is there; it can be dropped.
         """
-        if branch != MAIN:
-            return self.table(name)._on(branch)
-        found = self._find(name)
+        return self._there(name, self._find(name)) if branch == MAIN else self.table(name)._on(branch)
+
+    def _to_read(self, name: str) -> Table:
+        """`table`, for one who is about to read it, and no other: see `first_page`."""
+        return self._there(name, self._find(name, reading=True))
+
+    def _there(self, name: str, found: Table | None) -> Table:
         if found is None:
             raise NotFound(f"no table {name!r} in {self.url}; create_table() or commit() makes one")
         return found
 
-    def _find(self, name: str, *, closely: bool = True) -> Table | None:
+    def _find(self, name: str, *, closely: bool = True, reading: bool = False) -> Table | None:
         """A handle on a table, if there is one. Not `closely`: a log whose settings were never there, as it
-        seems, is not looked for, which saves a LIST before `create_table` looks for it."""
+        seems, is not looked for, which saves a LIST before `create_table` looks for it. `reading`: a new
+        handle is about to read, and gets the first page of its log if that can be had at the same time."""
         validate_table_name(name)
         with self._lock():
             if name not in self._tables or self._tables[name].dropped:
-                settings = self._settings(name)
+                page = None
+                if reading and self.store.is_remote:
+                    settings, page = with_first_page(self.store, name, lambda: self._settings(name))
+                else:
+                    settings = self._settings(name)
                 if (settings is None and closely) or (settings is not None and settings.dropped):
                     settings = require_none(self.store, name, settings)
                 if settings is None:
                     return None
-                self._tables[name] = self._handle(name, settings)
+                made = self._tables[name] = self._handle(name, settings)
+                made._session.first_page = page
             return self._tables[name]
 
     def __contains__(self, name: object) -> bool:

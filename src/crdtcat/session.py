@@ -23,6 +23,7 @@ from crdtcat.closing import require_settled, settled
 from crdtcat.cold_claims import Chain, newest
 from crdtcat.drive import elapsed_clock, run
 from crdtcat.errors import Corrupt, NotFound
+from crdtcat.first_page import FirstPage, first_reader
 from crdtcat.format.refs import deleted_name
 from crdtcat.format.settings import Settings, dropped_name, log_folder
 from crdtcat.head import Head, Snapshot, Version
@@ -49,7 +50,8 @@ START_MS_MAX: Final = 1000 * TRANSACTION_SECONDS_MAX // 4
 """How long a branch goes by what it has read of its source."""
 
 _OF_STATE: Final = ("_lock", "_state", "_head", "_tree", "start", "summaries", "last_fit", "listed_at")
-_NOT_COPIED: Final = frozenset({"clock", "writer", "chain", "notes", "switching", "bundled_to", *_OF_STATE})
+_OF_HANDLE: Final = ("clock", "writer", "chain", "notes", "switching", "bundled_to", "first_page")
+_NOT_COPIED: Final = frozenset((*_OF_STATE, *_OF_HANDLE))
 
 
 class Session:
@@ -110,6 +112,7 @@ class Session:
         self._start_ms = 0
         self._head: Head | None = None
         self._tree: Tree | None = None
+        self.first_page: FirstPage | None = None
         self.summaries: dict[str, Summary] = {}
         self.chain, self.notes = Chain(), Notes()
         self.listed_at, self.switching, self.bundled_to = -np.inf, False, ""
@@ -148,10 +151,12 @@ class Session:
             Corrupt, UnsupportedFormat, StoreUnavailable: as reading does.
         """
         with self._lock():
-            began = elapsed_clock()
+            page, self.first_page = self.first_page, None
+            began = elapsed_clock() if page is None else page.began
             if self.start is None or (self.source and wall_ms() - self._start_ms > START_MS_MAX):
                 self._begin()
-            reader, ours = settled(self.store, lambda: self._read(described=described))
+            pages = [] if page is None else [page]
+            reader, ours = settled(self.store, lambda: self._read(pages, described=described))
             self.is_settled = self.is_settled and ours
             self.check_not_dropped([item.name for item in reader.listing])
             self.marked = reader.marked
@@ -163,15 +168,9 @@ class Session:
                 self.chain.crowded = False
             return reader
 
-    def _read(self, *, described: bool) -> Reader[State]:
-        first = Reader(
-            self.folder,
-            self._state,
-            ordered=self.store.lists_in_order,
-            grace_ms=int(self.options.grace_seconds * 1000),
-            marked=self.marked,
-            described=described,
-        )
+    def _read(self, pages: list[FirstPage], *, described: bool) -> Reader[State]:
+        """Read what is new; `pages` has the first page, if that was listed ahead, and is emptied."""
+        first = first_reader(self, pages, described=described)
         at_hand = {**self.writer.recent.taken(), **self.chain.at_hand(self.options.grace_seconds / 2)}
         try:
             return run(first, self.store, at_hand)

@@ -26,7 +26,8 @@ is left out, and asked for again next time. Transactions in merge mode are settl
 (`crdtcat.protocol.closer`): the file that says which of them count is fetched after bundles, before them.
 
 Bundles are fetched from the highest rank down, because a bundle names those it replaces: what is replaced is
-never fetched.
+never fetched. An eager reader takes a few small ones of lower ranks together with the highest: each rank is a
+round trip, which over a network costs more than bytes that turn out to be replaced.
 
 It ends, whatever is in the store: in one pass no file is fetched twice. One that was joined, and that the
 state still lacks, cannot be taken in: the log is not what the protocol makes. `Corrupt`, naming the file.
@@ -34,7 +35,7 @@ state still lacks, cannot be taken in: the log is not what the protocol makes. `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
@@ -53,6 +54,8 @@ from crdtcat.protocol.requests import Answer, Get, Got, Listed, ListPage, Object
 
 PASSES_MAX: Final = 16  # a collector would have to outrun every one of them
 FIRST: Final = "?"  # the folder that a pass begins with, whichever that is
+EAGER_FILES_MAX: Final = 3  # bundles of lower ranks that an eager reader fetches beside the highest, at most
+EAGER_BYTES_MAX: Final = 2**20  # of them together: what a round trip is worth
 FETCH_FILES: Final = 512  # version files asked for at once: bounds memory, keeps connections busy
 
 
@@ -98,6 +101,7 @@ class Reader(Generic[S]):
         grace_ms: the collectors' grace period, for stores that do not.
         marked: whether the folder is known to have a mark; once it has one, it has it for ever.
         described: whether the listing is to tell sizes and times.
+        eager: whether to fetch all bundles together, where they are few and small; for a `described` listing.
         listing: objects seen in the current pass.
         prefix: the folder being listed now; empty when listing is over.
         began_ms: the store's clock at the pass's first page.
@@ -115,6 +119,7 @@ class Reader(Generic[S]):
     grace_ms: int = 600_000
     marked: bool = False
     described: bool = False
+    eager: bool = False
     listing: tuple[Object, ...] = ()
     prefix: str = FIRST
     after: str = ""
@@ -189,7 +194,8 @@ class Reader(Generic[S]):
         bundles = self.state.unread([name for name in names if is_bundle(name)])
         if bundles:
             top = max(bundle_rank(name) for name in bundles)
-            return self._ask(name for name in bundles if bundle_rank(name) == top)
+            small = self.eager and self._are_small({name for name in bundles if bundle_rank(name) < top})
+            return self._ask(name for name in bundles if small or bundle_rank(name) == top)
         closed = self.state.unsettled(names)
         if closed:  # after bundles: a transaction that is in one of them is settled
             return self._ask(closed)
@@ -209,6 +215,11 @@ class Reader(Generic[S]):
                 self.folder, f"version {seq} of writer {writer:016x} is missing; later ones are there"
             )
         return replace(self._again(), gaps=gaps)
+
+    def _are_small(self, bundles: Collection[str]) -> bool:
+        if len(bundles) > EAGER_FILES_MAX:
+            return False
+        return sum(item.size for item in self.listing if item.name in bundles) <= EAGER_BYTES_MAX
 
     def _ask(self, names: Iterable[str]) -> Reader[S]:
         """Fetch these. Raises `Corrupt` where one was fetched before, and joined, and is wanted still."""
@@ -231,6 +242,7 @@ class Reader(Generic[S]):
             )
         return replace(
             self,
+            eager=False,  # what vanished may have been replaced, and need not have been asked for
             listing=(),
             prefix=FIRST,
             after="",

@@ -96,7 +96,7 @@ class FaultyStore(Store):
         super().__init__(inner.url)
         self.inner = inner
         self.plan = plan
-        self.lists_in_order = inner.lists_in_order
+        self.lists_in_order, self.is_remote = inner.lists_in_order, inner.is_remote
         self.page_limit = inner.page_limit if page_limit is None else page_limit
 
     def _start(self) -> None:

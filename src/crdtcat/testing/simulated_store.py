@@ -124,6 +124,7 @@ class SimulatedStore(Store):
     """
 
     can_create_exclusively = True
+    is_remote = False
 
     def __init__(
         self,
