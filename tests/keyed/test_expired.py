@@ -10,8 +10,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from crdtcat.chunks.read import FooterCache
 from crdtcat.head import Head
@@ -77,9 +77,8 @@ def rows_of(state: State, key: tuple[str, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("key", KEYS)
-@settings(deadline=None, max_examples=bounded(40, 2))
-@given(seed=SEEDS)
+@settings(deadline=None, max_examples=bounded(100, 10))
+@given(seed=SEEDS, key=st.sampled_from(KEYS))
 def test_expiry_changes_no_row(seed: int, key: tuple[str, ...]) -> None:
     choose, made = random.Random(seed), history(seed, key, steps=16)
     if not made:

@@ -76,6 +76,9 @@ def test_an_upsert_that_an_overwrite_had_not_seen_survives_whatever_upkeep_ran(
         {"id": 2, "name": None, "n": 5},
         {"id": 3, "name": "new", "n": None},
     ]
+    plan = table.scan().plan.merge
+    assert plan is not None
+    assert not any(group.beside for group in plan.groups)  # nothing is older than what was overwritten
     for after in ((), *((step,) for step in (*UPKEEP, "compacted"))):
         lake.upkeep(after)
         assert table.read().to_pylist() == lake.slow().read().to_pylist() == rows

@@ -18,7 +18,7 @@ No data is read here: what shares a key with what is for the scan to find out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -158,12 +158,12 @@ class KeyedRows(Rows):
         takers = self.removed_by[self.births(entry)]
         return np.unique(takers[takers >= 0])
 
-    def has_folded(self, entry: int, version: int) -> bool:
-        """Whether what a version deletes or takes is left out of an entry already."""
+    def has_folded(self, entry: int, versions: Sequence[int]) -> bool:
+        """Whether what some versions delete or take is left out of an entry already."""
         if entry not in self._births:
             return False
         folded = self._judged.folded[int(self._log.chunk_version[entry])]
-        return bool(np.isin(version, folded))
+        return bool(np.isin(versions, folded).all())
 
     def stamps(self, stamps: Stamps) -> Integers:
         """Per number in a copy's column of stamps, the stamp it stands for; the first, -1, for "no cell"."""

@@ -76,8 +76,14 @@ def _overlapping(head: Head, keyed: KeyedRows, group: Group, simple: Simple) -> 
             members.setdefault(int(head.log.partition[chunk]), []).append(place)
     for places in members.values():
         chunks, lows = zip(*((group.chunks[at], group.lows[at]) for at in places), strict=True)
-        if len(places) > 1 or beside or len(keyed.takers(chunks[0])):
+        if len(places) > 1 or len(keyed.takers(chunks[0])) or not _is_folded(keyed, chunks[0], beside):
             yield replace(group, chunks=chunks, lows=lows, beside=beside)
+
+
+def _is_folded(keyed: KeyedRows, chunk: int, beside: Sequence[Beside]) -> bool:
+    """Whether everything beside a chunk is left out of it already."""
+    versions = [one.versions or keyed.takers(one.chunk).tolist() for one in beside]
+    return not versions or keyed.has_folded(chunk, sorted({at for some in versions for at in some}))
 
 
 def folded_beside(keyed: KeyedRows, beside: Iterable[Beside]) -> tuple[Beside, ...]:
@@ -196,7 +202,7 @@ class KeyedCompactor:
         log = self._head.log
         replaced = np.array(group.chunks, np.int64)
         born = log.chunk_version[self._keyed.born_in(replaced)]
-        deleters = [one.version for one in group.beside if one.deletes >= 0]
+        deleters = [at for one in group.beside if one.deletes >= 0 for at in one.versions]
         shadows = [one.chunk for one in group.beside if one.deletes < 0]
         takers = [self._keyed.takers(chunk) for chunk in (*group.chunks, *shadows)]
         found = np.concatenate((born, log.chunk_version[replaced], deleters, *takers))

@@ -26,13 +26,13 @@ class Beside(NamedTuple):
     Attributes:
         chunk: where its keys are.
         deletes: cells below this stamp do not count; negative for a shadow.
-        version: who deletes its keys, or took its cells; negative: nobody, or several.
+        versions: who deletes its keys, or took its cells; nobody, where some of those are outdated only.
         reach: it takes nothing from what has no cell below this stamp.
     """
 
     chunk: int
     deletes: int
-    version: int
+    versions: tuple[int, ...]
     reach: int
 
 
@@ -145,12 +145,14 @@ def _beside(head: Head, keyed: KeyedRows, oldest: int) -> list[Beside]:
     """All that may take cells away from what has none below a stamp. Copies are few."""
     begins = head.log.chunk_start[keyed.deleters]
     near = begins > oldest
-    columns = (keyed.tombstones[near], begins[near], keyed.deleters[near], begins[near])
-    found = [Beside(*item) for item in zip(*(column.tolist() for column in columns), strict=True)]
+    columns = (keyed.tombstones[near].tolist(), begins[near].tolist(), keyed.deleters[near].tolist())
+    found = [Beside(chunk, begin, (by,), begin) for chunk, begin, by in zip(*columns, strict=True)]
     for shadow in keyed.shadows[keyed.shadows > oldest].tolist():
         born = keyed.births(shadow)
-        by = -1 if shadow in keyed.copies else int(keyed.removed_by[shadow])
-        found.append(Beside(shadow, -1, by, int(born[keyed.hidden[born]].max())))
+        born = born[keyed.hidden[born]]
+        taken = bool((keyed.removed_by[born] >= 0).all())
+        versions = tuple(keyed.takers(shadow).tolist()) if taken else ()
+        found.append(Beside(shadow, -1, versions, int(born.max())))
     return found
 
 
@@ -176,9 +178,9 @@ def _attached(  # noqa: PLR0917 (all of them describe one set of ranges)
             continue
         these = slice(int(starts[begin]), stop)
         touched = (last[these] >= ranges.first[place]) & (oldest[these] < one.reach)
-        if keyed.copies and one.version >= 0:
+        if keyed.copies and one.versions:
             for at in np.flatnonzero(touched).tolist():
-                touched[at] = not keyed.has_folded(int(chunks[these][at]), one.version)
+                touched[at] = not keyed.has_folded(int(chunks[these][at]), one.versions)
         for number in np.unique(group[these][touched]).tolist():
             attached.setdefault(number, []).append(one)
     return attached
