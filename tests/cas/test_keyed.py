@@ -138,7 +138,7 @@ def test_cells_of_rows_that_theirs_overwrote_never_become_rows_by_halves(verb: s
 
 @pytest.mark.parametrize("answer", ["theirs", lambda _: "theirs"])
 def test_an_overwrite_does_not_say_that_it_left_theirs_and_take_it_away(answer: Any) -> None:
-    """It deletes every key that it saw, with whatever others wrote to that meanwhile."""
+    """It takes every cell that it saw: of a row that they updated meanwhile, what they had not written."""
     mine, theirs = two(on_conflict={"overwrite-append": answer})
     meanwhile(mine, lambda: theirs.upsert(some(3, x=9)))
     with pytest.raises(CommitConflict, match="overwrite-append") as caught:

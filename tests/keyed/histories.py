@@ -27,8 +27,9 @@ from crdtcat.format.schema_code import StoredField, encode_schema
 from crdtcat.format.settings import ColumnSetting, Settings
 from crdtcat.format.version import OPERATIONS, encode_version
 from crdtcat.head import Head
+from crdtcat.head.keyed import KeyedRows
 from crdtcat.log import State
-from crdtcat.maintenance.compact_keyed import KeyedCompactor
+from crdtcat.maintenance.compact_keyed import KeyedCompactor, folded_beside
 from crdtcat.maintenance.compact_plan import Simple
 from crdtcat.options import Options
 from crdtcat.protocol import version_name
@@ -125,7 +126,7 @@ class Author:
             id,
             own if blind else head.clock.merge(own),
             adds=tuple(model.Chunk(model.rows_of(rows)) for rows in added),
-            key_deletes=frozenset(gone | self._removed(ops or Ops())),
+            key_deletes=frozenset(gone),
             columns=tuple((model.column(name), TYPES[name]) for name in named),
             overwrite=overwrites,
             drops=drops,
@@ -141,11 +142,22 @@ class Author:
         group = _some_entries(choose, head)
         if group is None:
             return None
+        return self._compacted(head, group, choose.choice([1, 2, 100]), choose.getrandbits(60))
+
+    def compact_these(self, *which: Made) -> Made:
+        """Compact what some versions brought, which lies in one partition."""
+        head = self.head
+        assert head.keyed is not None
+        ids = [one.version.id for one in which]
+        found = [at for at, chunk in enumerate(head.chunks) if chunk.version in ids]
+        writer = 1000 * self.number + len(self.known)
+        return self._compacted(head, _group_of(head, head.keyed, found), 100, writer)
+
+    def _compacted(self, head: Head, group: Group, target: int, writer: int) -> Made:
         caught = _Caught()
         assert head.keyed is not None
-        KeyedCompactor(cast("Session", caught), head, head.keyed, choose.choice([1, 2, 100])).write(group)
-        self.time += 1
-        writer = choose.getrandbits(60)
+        KeyedCompactor(cast("Session", caught), head, head.keyed, target).write(group)
+        self.time = max(self.time, *(made.version.id.hlc for made in self.known.values())) + 1
         body = {**clock_since(head), **caught.body, "h": self.time, "w": writer, "s": 1, "l": FOLDER}
         id, data = encode_version({**body, "o": OPERATIONS.index("compact")})
         version = model.Version(id, VectorClock({writer: 1}))
@@ -155,16 +167,6 @@ class Author:
 
     def key_of(self, row: Record) -> tuple[Any, ...]:
         return tuple(row[name] for name in self.settings.key)
-
-    def _removed(self, ops: Ops) -> set[tuple[Any, ...]]:
-        """The keys in the chunks that an overwrite removes: what it deletes."""
-        by_id = {made.version.id.to_bytes(): made for made in self.known.values()}
-        tags = zip(ops.removed_versions.tolist(), ops.removed_ordinals.tolist(), strict=True)
-        chunks = [by_id[id.ljust(36, b"\0")].chunks[ordinal] for id, ordinal in tags]
-        for tag in ops.removed_keyed:
-            twins = [made for made in by_id.values() if tag.key in made.version.keys]
-            chunks.append(min(twins, key=lambda made: made.version.id).chunks[tag.ordinal])
-        return {self.key_of(row) for rows in chunks for row in rows}
 
 
 class _Caught:
@@ -197,9 +199,12 @@ def _some_entries(choose: random.Random, head: Head) -> Group | None:
     ]
     if not inside:
         return None
-    chosen = choose.sample(inside, choose.randint(1, len(inside)))
+    return _group_of(head, keyed, choose.sample(inside, choose.randint(1, len(inside))))
+
+
+def _group_of(head: Head, keyed: KeyedRows, chosen: Sequence[int]) -> Group:
     plan = plan_merge(head, keyed, np.array(sorted(chosen), np.int64))
-    beside = {one.chunk: one for group in plan.groups for one in group.beside if one.deletes >= 0}
+    beside = {one.chunk: one for group in plan.groups for one in folded_beside(keyed, group.beside)}
     lows = (None,) * len(plan.chunks)
     return Group(tuple(plan.chunks.tolist()), lows, tuple(beside.values()), None, None)
 
@@ -279,7 +284,9 @@ def history(seed: int, key: tuple[str, ...] = ("k",), steps: int = 12) -> list[M
 
 
 def _act(choose: random.Random, author: Author, step: int) -> Made | None:
-    verb = choose.choice(["upsert"] * 5 + ["delete"] * 2 + ["both", "overwrite", "drop"] + ["compact"] * 3)
+    verb = choose.choice(
+        ["upsert"] * 5 + ["delete"] * 3 + ["overwrite"] * 2 + ["both", "drop"] + ["compact"] * 3
+    )
     if verb == "compact":
         return author.compact(choose)
     blind, time = choose.random() < 0.5, choose.randrange(4)
@@ -324,7 +331,7 @@ def _overwrite(choose: random.Random, author: Author, step: int, time: int) -> M
     packed = encode_values((value,))
     inside = [at for at in live.tolist() if head.log.partitions[int(head.log.partition[at])] == packed]
     doomed = live[[at in inside for at in live.tolist()]]
-    ops = Ops(is_overwrite=True, scope=frozenset({packed}), **removals(head, doomed))
+    ops = Ops(is_overwrite=True, scope=frozenset({packed}), **removals(head, doomed, frozenset({packed})))
     return author.commit("overwrite", chunks, ops=ops, time=time, overwrites=frozenset({value}))
 
 

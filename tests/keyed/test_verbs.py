@@ -223,7 +223,7 @@ def without(schema: pa.Schema, *names: str) -> pa.Schema:
     return pa.schema([item for item in schema if item.name not in names])
 
 
-def test_an_overwrite_deletes_the_keys_it_saw(tmp_path: Path) -> None:
+def test_an_overwrite_takes_what_it_saw(tmp_path: Path) -> None:
     table = people(lake(tmp_path))
     table.upsert([{"id": 1, "name": "a", "score": 1.0}, {"id": 2, "name": "b"}])
     table.overwrite([{"id": 1, "name": "new"}])

@@ -4,7 +4,8 @@ Decisions:
 - Of the writes to one cell or property, the greatest id wins. A loser is a write that no other write to that
   cell had seen: what somebody knowingly replaced is history, not a conflict.
 - An update of a row that a delete or a greater overwrite took away is listed unless that one had seen it. In
-  a keyed table a version may delete a key and write it anew: that it has seen itself does not count.
+  a keyed table a version may delete a key and write it anew: that it has seen itself does not count. What an
+  overwrite saw there and took away is not lost to a delete that had not seen it.
 - A row that no standing version added (its author's key was used before, for other rows) is not there to be
   updated or lost.
 - A pair in which both read nothing is counted, not listed.
@@ -170,8 +171,15 @@ def _deleted_upserts(view: View, settings: Settings) -> Iterable[Conflict]:
                 winner is not None
                 and loser.id < winner.id
                 and not any(
-                    key in version.key_deletes and version.saw(loser) and version is not loser
+                    _takes(version, key) and version.saw(loser) and version is not loser
                     for version in view.standing
                 )
             ):
                 yield Conflict("cell", (key, name), winner.id, loser.id)
+
+
+def _takes(version: Version, key: keyed.Key) -> bool:
+    """Whether a version takes cells of a key away: those that it saw, or all below it."""
+    return key in version.key_deletes or (
+        version.overwrite is not None and contains(version.overwrite, key[0])
+    )

@@ -56,13 +56,19 @@ def test_an_update_concurrent_with_a_delete_is_settled_by_stamp() -> None:
 
 def test_an_overwrite_deletes_before_it_adds_and_the_greater_of_two_wins() -> None:
     start = Author(1).append({"k": 1, "a": 1, "b": 1})
-    gone = frozenset({(1,)})
-    lesser = (
-        Author(2).learn(start).append({"k": 1, "a": 2}, {"k": 2, "a": 2}, key_deletes=gone, overwrite=ALL)
-    )
+    lesser = Author(2).learn(start).append({"k": 1, "a": 2}, {"k": 2, "a": 2}, overwrite=ALL)
     assert read(start, lesser).rows == ({"k": 1, "a": 2, "b": None}, {"k": 2, "a": 2, "b": None})
-    greater = Author(3).learn(start).append({"k": 3, "a": 3}, key_deletes=gone, overwrite=ALL, time=9)
+    greater = Author(3).learn(start).append({"k": 3, "a": 3}, overwrite=ALL, time=9)
     assert [row["k"] for row in read(start, lesser, greater).rows] == [3]
+
+
+def test_an_upsert_that_an_overwrite_had_not_seen_survives_it_on_either_side() -> None:
+    start = Author(1).append({"k": 1, "a": 1, "b": 1})
+    over = Author(2).learn(start).append({"k": 2, "a": 2, "b": 2}, overwrite=ALL, time=5)
+    for time in (3, 7):
+        unseen = Author(3).learn(start).append({"k": 1, "a": 3}, time=time)
+        assert read(start, over, unseen).rows == ({"k": 1, "a": 3, "b": None}, {"k": 2, "a": 2, "b": 2})
+        assert read(start, over, unseen).conflicts == ()
 
 
 def keyed_history(seed: int) -> list[Version]:
@@ -82,8 +88,7 @@ def keyed_history(seed: int) -> list[Version]:
         elif verb == "delete":
             made.append(author.commit(key_deletes=frozenset({(key,)})))
         elif verb == "overwrite":
-            known = frozenset(head(author.seen, KEYED).row_ids)
-            made.append(author.append(record, key_deletes=known, overwrite=ALL))
+            made.append(author.append(record, overwrite=ALL))
         elif live := list(entries(view(author.seen))):
             tags = choose.sample(live, choose.randint(1, len(live)))
             made.append(compact(author.seen, author.next_id(), tags))

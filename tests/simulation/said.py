@@ -92,11 +92,6 @@ class Seen:
         """Whether nobody has changed a column yet."""
         return not any(version.defines or version.drops for version in self.view.standing)
 
-    def has_keys_that_are_gone(self) -> bool:
-        """Whether keys were deleted that an overwrite may name once more, with the chunks they came in."""
-        added = {row[0][1] for version in self.view.standing for chunk in version.adds for row in chunk.rows}
-        return added != {record["n"] for record in self.shown()}
-
     # What a commit says. `id` is the one that it got; `seen` are all that it rests on.
 
     def appended(self, id: VersionId, records: Sequence[Record], **more: Any) -> Version:
@@ -110,7 +105,8 @@ class Seen:
     def overwritten(self, id: VersionId, records: Sequence[Record], p: int | None = None) -> Version:
         gone = [row for row, record in self.rows if p is None or record["p"] == p]
         scope = ALL if p is None else frozenset({p})
-        return Version(id, self._clock(id), overwrite=scope, **self._removed(gone), **self._added(records))
+        removed = {} if self.settings.key else self._removed(gone)  # with a key: whatever the clock has seen
+        return Version(id, self._clock(id), overwrite=scope, **removed, **self._added(records))
 
     def updated(self, id: VersionId, among: Collection[int], name: str, value: int) -> Version:
         """`value` in one column of the rows whose n is among some."""

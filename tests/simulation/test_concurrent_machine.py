@@ -65,8 +65,6 @@ class ConcurrentMachine(Handles):
     def overwrites(self, handle: int, table: str, branch: int, count: int, p: int | None) -> None:
         place = self.place(handle, table, branch)
         data = self.records(self.seen_at(handle, place), count)
-        if table == "keyed" and self.seen_at(handle, place).has_keys_that_are_gone():
-            return
         where = None
         if table != "parted":
             p = None
@@ -173,9 +171,7 @@ class ConcurrentMachine(Handles):
         if not seen.is_as_declared() or not clock <= seen.view.clock:
             return
         assert then.shown() == data
-        if place[0] != "keyed" or not (
-            any(None in record.values() for record in data) or seen.has_keys_that_are_gone()
-        ):
+        if place[0] != "keyed" or not any(None in record.values() for record in data):
             self.say(
                 handle, place, lambda it: it.restore(token), lambda seen, got: seen.overwritten(got, data)
             )

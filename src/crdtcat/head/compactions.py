@@ -29,11 +29,13 @@ class Compactions:
         is_entry: per chunk, whether rows are read from it.
         copies: per chunk that a counting compaction wrote, what is said of it.
         folded: per counting compaction, all versions whose effect is in its copies, by index.
+        replaced: per counting compaction, the chunks that it replaced.
     """
 
     is_entry: Array
     copies: Mapping[int, Copy] = field(default_factory=dict)
     folded: Mapping[int, Array] = field(default_factory=dict)
+    replaced: Mapping[int, Array] = field(default_factory=dict)
 
 
 def compactions(log: Log, standing: Array, ops: Mapping[int, Ops], tags: TagIndex) -> Compactions:
@@ -52,7 +54,7 @@ def compactions(log: Log, standing: Array, ops: Mapping[int, Ops], tags: TagInde
     counts[[at for at, op in ops.items() if len(op.rows.replaces)]] = False  # clusterings: see below
     copies: dict[int, Copy] = {}
     folded: dict[int, Array] = {}
-    replaced: list[Array] = []
+    replaced: dict[int, Array] = {}
     for at, done in ((at, op.rows) for at, op in sorted(ops.items()) if len(op.rows.replaces)):
         inside = log.find(done.folded)
         if (inside < 0).any() or not counts[inside].all():
@@ -60,13 +62,14 @@ def compactions(log: Log, standing: Array, ops: Mapping[int, Ops], tags: TagInde
         counts[at] = True
         before = [folded[version] for version in inside.tolist() if version in folded]
         folded[at] = np.unique(np.concatenate((inside, *before)))
-        replaced.append(tags.chunks(done.replaces))
+        chunks = tags.chunks(done.replaces)
+        replaced[at] = chunks[chunks >= 0]
         start = int(log.chunk_start[at])
         copies |= {start + copy.ordinal: copy for copy in done.copies if _is_copy(log, at, copy)}
     is_entry[list(copies)] = True
-    for chunks in replaced:
-        is_entry[chunks[chunks >= 0]] = False
-    return Compactions(is_entry, copies, folded)
+    for chunks in replaced.values():
+        is_entry[chunks] = False
+    return Compactions(is_entry, copies, folded, replaced)
 
 
 def _is_copy(log: Log, version: int, copy: Copy) -> bool:

@@ -38,7 +38,7 @@ def read_as_stored(rows: Rows, entries: Array) -> Array:
     """Per entry, whether its leaf is its chunk's hash."""
     if not isinstance(rows, KeyedRows):
         return rows.untouched(entries)
-    takes_away = bool(len(rows.tombstones) or len(rows.shadows))
+    takes_away = bool(len(rows.tombstones) or len(rows.overwritten))
     as_stored: Array = ~((entries == rows.entries[:1]) & takes_away)  # the first speaks for all
     return as_stored
 
@@ -63,7 +63,7 @@ def changes_digest(log: Log, rows: Rows, entry: int) -> bytes:
 def _taken_away(log: Log, rows: KeyedRows) -> bytes:
     hasher = blake3(b"crdtcat taken 1\0")
     begins = log.chunk_start[rows.deleters]
-    for chunks, bounds in ((rows.tombstones, begins), (rows.shadows, rows.shadows)):
+    for chunks, bounds in ((rows.tombstones, begins), (rows.overwritten, rows.overwritten)):
         order = np.lexsort((chunks, bounds))
         older = np.searchsorted(rows.entries, bounds[order])
         hasher.update(len(chunks).to_bytes(8, "big"))

@@ -1,9 +1,9 @@
 """Compaction of keyed tables: chunks whose keys overlap become chunks whose keys do not, and nobody notices.
 
 What is written anew holds, per key and column, the newest cell among the chunks it replaces, with its stamp,
-so a late upsert meets it as it would have met the original. Cells below a delete that was seen are left out:
-the delete itself stays in the log, for those who bring older cells later. Cells that a greater overwrite
-outdated are kept: they still hide older ones.
+so a late upsert meets it as it would have met the original. Cells below a delete that was seen, and cells
+that an overwrite took, are left out: the delete itself, and what the overwrite named, stay in the log, for
+those who bring older cells later. Cells that a greater overwrite outdated are kept: they hide older ones.
 
 Small chunks beside each other become one. A group of overlapping chunks is written as one version. Its rows
 come by rising key, and are stored as they come: memory is what merging holds, and `HELD_BYTES` of its rows.
@@ -11,7 +11,7 @@ come by rising key, and are stored as they come: memory is what merging holds, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ from crdtcat.maintenance.compact_plan import Simple, copy_columns
 from crdtcat.protocol import Put
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.merge import ABSENT, Folded
-from crdtcat.scan.merge_plan import Group, MergePlan, plan_merge
+from crdtcat.scan.merge_plan import Beside, Group, MergePlan, plan_merge
 from crdtcat.scan.merge_read import Reading
 from crdtcat.scan.plan import make_plan
 from crdtcat.session import Session
@@ -63,21 +63,32 @@ def keyed_groups(head: Head, keyed: KeyedRows, *, least: int, target: int) -> It
     plan = plan_merge(head, keyed, np.arange(len(keyed.entries)))
     for item in plan.items:
         if isinstance(item, Group):
-            yield from _overlapping(head, item, simple)
+            yield from _overlapping(head, keyed, item, simple)
         else:
             yield from _small(head, plan, item, simple, (least, target))
 
 
-def _overlapping(head: Head, group: Group, simple: Simple) -> Iterator[Group]:
-    beside = tuple(one for one in group.beside if one.deletes >= 0)
+def _overlapping(head: Head, keyed: KeyedRows, group: Group, simple: Simple) -> Iterator[Group]:
+    beside = folded_beside(keyed, group.beside)
     members: dict[int, list[int]] = {}
     for place, chunk in enumerate(group.chunks):
         if simple.is_chunk(chunk):
             members.setdefault(int(head.log.partition[chunk]), []).append(place)
     for places in members.values():
-        if len(places) > 1 or beside:
-            chunks, lows = zip(*((group.chunks[at], group.lows[at]) for at in places), strict=True)
+        chunks, lows = zip(*((group.chunks[at], group.lows[at]) for at in places), strict=True)
+        if len(places) > 1 or len(keyed.takers(chunks[0])) or not _is_folded(keyed, chunks[0], beside):
             yield replace(group, chunks=chunks, lows=lows, beside=beside)
+
+
+def _is_folded(keyed: KeyedRows, chunk: int, beside: Sequence[Beside]) -> bool:
+    """Whether everything beside a chunk is left out of it already."""
+    versions = [one.versions or keyed.takers(one.chunk).tolist() for one in beside]
+    return not versions or keyed.has_folded(chunk, sorted({at for some in versions for at in some}))
+
+
+def folded_beside(keyed: KeyedRows, beside: Iterable[Beside]) -> tuple[Beside, ...]:
+    """What takes cells away for good, so that a compaction leaves those out: outdated ones may come back."""
+    return tuple(one for one in beside if one.deletes >= 0 or len(keyed.takers(one.chunk)))
 
 
 def _small(
@@ -191,8 +202,11 @@ class KeyedCompactor:
         log = self._head.log
         replaced = np.array(group.chunks, np.int64)
         born = log.chunk_version[self._keyed.born_in(replaced)]
-        deleters = [one.version for one in group.beside]
-        return np.unique(np.concatenate((born, log.chunk_version[replaced], deleters)).astype(np.int64))
+        deleters = [at for one in group.beside if one.deletes >= 0 for at in one.versions]
+        shadows = [one.chunk for one in group.beside if one.deletes < 0]
+        takers = [self._keyed.takers(chunk) for chunk in (*group.chunks, *shadows)]
+        found = np.concatenate((born, log.chunk_version[replaced], deleters, *takers))
+        return np.unique(found.astype(np.int64))
 
     def _chunks(
         self, parts: Sequence[Folded], wanted: Sequence[Column], group: Group

@@ -2,8 +2,8 @@
 
 Theory. Each part holds rows that rise by key, each key once. Sorted together, rows of one key are a group.
 Per column the cell with the greatest stamp is the one; only then is it asked whether it counts: not below the
-key's delete, and not from an overwrite that a greater one outdated (see `crdtcat.head.keyed`). A row is there
-if one of its cells counts, its key columns included. Order and repetition of parts cannot matter.
+key's delete, and not hidden by an overwrite (see `crdtcat.head.keyed`). A row is there if one of its cells
+counts, its key columns included. Order and repetition of parts cannot matter.
 
 Values stay in storage types, which Arrow can always concatenate and take from. No I/O, no plans.
 """
@@ -112,7 +112,7 @@ class Folded(NamedTuple):
 
     Attributes:
         keys: the stored key columns.
-        row: per row, the stamp of its key columns.
+        row: per row, the stamp of its key columns: of the last upsert that counts, or has cells that do.
         columns: per column wanted its values and their stamps, `ABSENT` where there is no cell.
     """
 
@@ -127,7 +127,7 @@ class Merger:
     Args:
         columns: per column wanted, its slots (indexes), the one that wins a tie last.
         slots: all slots.
-        outdated: per stamp, whether its cells count no more; `None` where none of these parts has such.
+        hidden: per stamp, whether its cells count no more; `None` where none of these parts has such.
         ended: whether a drop ended the cells of an instance with some stamps.
     """
 
@@ -135,11 +135,10 @@ class Merger:
         self,
         columns: Sequence[Sequence[int]],
         slots: Sequence[Slot],
-        *,
-        outdated: Array | None,
+        hidden: Array | None,
         ended: Callable[[ColumnId, Array], Array | None],
     ) -> None:
-        self._columns, self._slots, self._outdated, self._ended = columns, slots, outdated, ended
+        self._columns, self._slots, self._hidden, self._ended = columns, slots, hidden, ended
 
     def merged(self, parts: Sequence[Part]) -> tuple[list[pa.Array], list[pa.Array]]:
         """The rows that are there, by rising key: their key columns, and the columns wanted.
@@ -158,25 +157,26 @@ class Merger:
         deletes = tuple(part.deletes for part in parts)
         deleted = None if set(deletes) == {ABSENT} else groups.winner(deletes).stamp
         row = groups.winner(tuple(part.row for part in parts))
-        alive = self._counts(row.stamp, deleted)
-        if self._outdated is not None:  # a row of which the last upsert counts no more may have older cells
-            for place in range(len(self._slots)):
-                alive |= self._counts(groups.winner(tuple(p.stamps[place] for p in parts)).stamp, deleted)
-            for place in range(len(parts[0].others)):
-                alive |= self._counts(groups.winner(tuple(p.others[place] for p in parts)).stamp, deleted)
-        chosen = slice(None) if alive.all() else np.flatnonzero(alive)
+        newest = self._counting(row.stamp, deleted)
+        if self._hidden is not None:  # a row of which the last upsert counts no more may have older cells
+            for stamps in zip(*(part.stamps + part.others for part in parts), strict=True):
+                newest = np.maximum(newest, self._counting(groups.winner(stamps).stamp, deleted))
+        chosen = slice(None) if (newest >= 0).all() else np.flatnonzero(newest >= 0)
         at = pa.array(row.at[chosen])
         keys = [column.take(at) for column in groups.keys]
         known: dict[tuple[int, ...], _Cells] = {}
         columns = [self._column(slots, parts, groups, deleted, chosen, known) for slots in self._columns]
-        return Folded(keys, row.stamp[chosen], columns)
+        return Folded(keys, newest[chosen], columns)
+
+    def _counting(self, stamp: Array, deleted: Array | None) -> Array:
+        return np.where(self._counts(stamp, deleted), stamp, ABSENT)
 
     def _counts(self, stamp: Array, deleted: Array | None) -> Array:
         counts: Array = stamp >= 0
         if deleted is not None:
             counts &= stamp >= deleted
-        if self._outdated is not None:
-            counts &= ~self._outdated[stamp]
+        if self._hidden is not None:
+            counts &= ~self._hidden[stamp]
         return counts
 
     def _column(  # noqa: PLR0917 (all of them describe one merge)

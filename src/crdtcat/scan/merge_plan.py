@@ -26,12 +26,14 @@ class Beside(NamedTuple):
     Attributes:
         chunk: where its keys are.
         deletes: cells below this stamp do not count; negative for a shadow.
-        version: whose.
+        versions: who deletes its keys, or took its cells; nobody, where some of those are outdated only.
+        reach: it takes nothing from what has no cell below this stamp.
     """
 
     chunk: int
     deletes: int
-    version: int
+    versions: tuple[int, ...]
+    reach: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,7 @@ def plan_merge(head: Head, keyed: KeyedRows, kept: Array) -> MergePlan:
     O(entries log entries) in arrays; in Python, O(groups + what takes cells away).
     """
     entries, oldest = keyed.entries[kept], keyed.oldest[kept]
-    beside = _beside(head, keyed)
+    beside = _beside(head, keyed, int(oldest.min(initial=head.log.chunk_count)))
     ranges = KeyRanges(head.log, np.concatenate((entries, np.array([one.chunk for one in beside], np.int64))))
     count = len(entries)
     order = np.lexsort((entries, ranges.first[:count]))
@@ -112,8 +114,8 @@ def plan_merge(head: Head, keyed: KeyedRows, kept: Array) -> MergePlan:
     straight = np.repeat(sizes == 1, sizes)
     if attached:
         straight &= ~np.isin(group, list(attached))
-    for chunk in keyed.copies:  # cells of several ages: those of some may be outdated, or dropped
-        if head.columns.hidden or keyed.has_outdated(chunk):
+    for chunk in keyed.copies:  # cells of several ages: those of some may be hidden, or dropped
+        if head.columns.hidden or keyed.has_hidden(chunk):
             straight &= entries[order] != chunk
     items: list[slice | Group] = []
     for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
@@ -139,12 +141,19 @@ def only_adds(head: Head) -> bool:
     return not any(group.beside for group in plan.groups)
 
 
-def _beside(head: Head, keyed: KeyedRows) -> list[Beside]:
-    start, versions = head.log.chunk_start, keyed.deleters.tolist()
-    pairs = zip(keyed.tombstones.tolist(), versions, strict=True)
-    found = [Beside(chunk, int(start[version]), version) for chunk, version in pairs]
-    owners = head.log.chunk_version[keyed.shadows].tolist()
-    return found + [Beside(at, -1, owner) for at, owner in zip(keyed.shadows.tolist(), owners, strict=True)]
+def _beside(head: Head, keyed: KeyedRows, oldest: int) -> list[Beside]:
+    """All that may take cells away from what has none below a stamp. Copies are few."""
+    begins = head.log.chunk_start[keyed.deleters]
+    near = begins > oldest
+    columns = (keyed.tombstones[near].tolist(), begins[near].tolist(), keyed.deleters[near].tolist())
+    found = [Beside(chunk, begin, (by,), begin) for chunk, begin, by in zip(*columns, strict=True)]
+    for shadow in keyed.shadows[keyed.shadows > oldest].tolist():
+        born = keyed.births(shadow)
+        born = born[keyed.hidden[born]]
+        taken = bool((keyed.removed_by[born] >= 0).all())
+        versions = tuple(keyed.takers(shadow).tolist()) if taken else ()
+        found.append(Beside(shadow, -1, versions, int(born.max())))
+    return found
 
 
 def _attached(  # noqa: PLR0917 (all of them describe one set of ranges)
@@ -168,11 +177,10 @@ def _attached(  # noqa: PLR0917 (all of them describe one set of ranges)
         if begin >= len(starts):
             continue
         these = slice(int(starts[begin]), stop)
-        bound = one.deletes if one.deletes >= 0 else one.chunk
-        touched = (last[these] >= ranges.first[place]) & (oldest[these] < bound)
-        if keyed.copies and one.deletes >= 0:
+        touched = (last[these] >= ranges.first[place]) & (oldest[these] < one.reach)
+        if keyed.copies and one.versions:
             for at in np.flatnonzero(touched).tolist():
-                touched[at] = not keyed.has_folded(int(chunks[these][at]), one.version)
+                touched[at] = not keyed.has_folded(int(chunks[these][at]), one.versions)
         for number in np.unique(group[these][touched]).tolist():
             attached.setdefault(number, []).append(one)
     return attached

@@ -61,10 +61,8 @@ class Reading:
             self._columns.append(list(range(begin, len(self._slots))))
 
     def names(self, chunk: int, *, only_keys: bool = False) -> tuple[str, ...]:
-        """The stored columns a chunk is read for."""
-        if only_keys:
-            return self._key
-        fields = self._fields(chunk)
+        """The stored columns a chunk is read for: those that are wanted, or only keys and stamps."""
+        fields = {} if only_keys else self._fields(chunk)
         found = [fields[slot.instance].name for slot in self._slots if slot.instance in fields]
         copy = self._keyed.copies.get(chunk)
         stamps = () if copy is None else [one.stored for one in copy.stamps]
@@ -82,15 +80,11 @@ class Reading:
         `take` gives the group's chunks as they were read.
         """
         hiding = any(one.deletes < 0 for one in group.beside)
-        hiding = hiding or any(map(self._keyed.has_outdated, group.chunks))
+        hiding = hiding or any(map(self._keyed.has_hidden, group.chunks))
         others = self._others(group) if hiding else ()
-        merger = Merger(
-            self._columns,
-            self._slots,
-            outdated=self._keyed.outdated if hiding else None,
-            ended=self._ended,
-        )
-        for taken in self._taken(group, take, beside, others):
+        hidden = self._keyed.hidden
+        merger = Merger(self._columns, self._slots, hidden if hiding else None, self._ended)
+        for taken in self._taken(group, take, beside, others, hidden):
             yield partial(self._merged, merger, taken)
 
     def _merged(self, merger: Merger, taken: Sequence[Part]) -> pa.Table | None:
@@ -99,12 +93,17 @@ class Reading:
     def folded(
         self, group: Group, take: Callable[[], pa.Table], beside: Mapping[int, pa.Table]
     ) -> Iterator[Folded]:
-        """All rows of a group that no delete takes, with the stamps of their cells, outdated or not.
+        """All rows of a group that no delete and no overwrite takes, with the stamps of their cells, outdated
+        or not.
 
         Theorem: `keyed_compaction_invisible`.
         """
-        merger = Merger(self._columns, self._slots, outdated=None, ended=lambda _instance, _stamp: None)
-        for taken in self._taken(group, take, beside, ()):
+        removed = self._keyed.removed_by >= 0
+        hiding = any(one.deletes < 0 for one in group.beside)
+        hiding = hiding or any(len(self._keyed.takers(chunk)) for chunk in group.chunks)
+        hidden = removed if hiding else None
+        merger = Merger(self._columns, self._slots, hidden, lambda _instance, _stamp: None)
+        for taken in self._taken(group, take, beside, (), removed):
             found = merger.folded(taken)
             if found is not None and len(found.row):
                 yield found
@@ -115,9 +114,10 @@ class Reading:
         take: Callable[[], pa.Table],
         beside: Mapping[int, pa.Table],
         others: Sequence[ColumnId],
+        hidden: Array,
     ) -> Iterator[list[Part]]:
         """The rows of a group's chunks, some at a time, by rising key: what is merged together."""
-        parts = [self._beside(one, beside[one.chunk], others, group) for one in group.beside]
+        parts = [self._beside(one, beside[one.chunk], others, group, hidden) for one in group.beside]
         gathered = 0
         for place, chunk in enumerate(group.chunks):
             held = sum(part.held for part in parts)
@@ -167,15 +167,23 @@ class Reading:
             return None  # it wins, and reads as null
         return stored_column(column, field, stored)
 
-    def _beside(self, one: Beside, stored: pa.Table, others: Sequence[ColumnId], group: Group) -> Part:
+    def _beside(
+        self, one: Beside, stored: pa.Table, others: Sequence[ColumnId], group: Group, hidden: Array
+    ) -> Part:
+        """What takes cells away, as a part: a tombstone deletes, a shadow has stamps of cells, and no values.
+        A copy is a shadow for those of its cells that are hidden: the others are elsewhere."""
         fields = self._fields(one.chunk) if one.deletes < 0 else {}
-        stamp = one.chunk if one.deletes < 0 else ABSENT
+        ages = {name: _only(stamps, hidden) for name, stamps in self._ages(one.chunk, stored).items()}
+
+        def stamp(instance: ColumnId) -> Stamp:
+            return ages.get(fields[instance].name, one.chunk) if instance in fields else ABSENT
+
         part = Part(
             keys=self._keys(stored),
             cells=(None,) * len(self._slots),
-            stamps=tuple(stamp if slot.instance in fields else ABSENT for slot in self._slots),
-            row=stamp,
-            others=tuple(stamp if instance in fields else ABSENT for instance in others),
+            stamps=tuple(stamp(slot.instance) for slot in self._slots),
+            row=ages.get(self._key[0], one.chunk) if one.deletes < 0 else ABSENT,
+            others=tuple(map(stamp, others)),
             deletes=one.deletes if one.deletes >= 0 else ABSENT,
         )
         start = 0 if group.low is None else part.below(group.low)
@@ -245,3 +253,8 @@ def _given_out(parts: list[Part], limit: bytes | None) -> Iterator[list[Part]]:
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _only(stamps: Stamp, hidden: Array) -> Stamp:
+    """Those stamps that are hidden; no cell in the place of the others."""
+    return stamps if isinstance(stamps, int) else np.where(hidden[stamps] & (stamps >= 0), stamps, ABSENT)

@@ -118,7 +118,7 @@ def overwrite(
         body = stager.finish()
         scope = selected.scope | frozenset(stager.staged.partitions)
         require_nothing_else(head, scope, selected.chunks, selected.rows)
-        removed = with_deletes(removals(head, selected.chunks), row_ids(head, *selected.rows))
+        removed = with_deletes(removals(head, selected.chunks, scope), row_ids(head, *selected.rows))
     ops = Ops(definitions=plan.definitions, is_overwrite=True, scope=scope, **removed)
     version = session.commit(
         "overwrite",
@@ -193,11 +193,12 @@ def learn(session: Session, plan: Fit, version: Version) -> None:
         session.learn({**(session.known or {}), **plan.known(version.id)}, version.id)
 
 
-def removals(head: Head, entries: Array) -> dict[str, Any]:
+def removals(head: Head, entries: Array, scope: frozenset[bytes] | None = None) -> dict[str, Any]:
     """Ops that remove all rows of some entries: chunk by chunk where they were born there, row by row where a
-    compaction put them."""
+    compaction put them. `scope`: the partitions that are overwritten, if not all."""
     if head.keyed is not None:  # its rows have keys for ids: what is named are the chunks those were born in
-        entries = head.keyed.born_in(entries)
+        numbers = [at for at, packed in enumerate(head.log.partitions) if packed in (scope or ())]
+        entries = head.keyed.seen_in(entries, None if scope is None else np.array(numbers, np.int64))
     copied = np.isin(entries, list(head.rows.copies)) if head.rows.copies else np.zeros(len(entries), bool)
     tags, _ = tags_of(head.log, entries[~copied])
     removed: dict[str, Any] = {
