@@ -200,6 +200,22 @@ def test_a_replaced_bundle_that_vanishes_is_not_waited_for(monkeypatch: pytest.M
     assert cost.list == 2
 
 
+def asked_first(lower: int, bytes_of_all: int, *, eager: bool = True) -> list[str]:
+    """What a cold reader fetches first of a log with one bundle of the second rank and some of the first."""
+    names = [bundle_name("f/", 1, bytes([part]) * 16, 0) for part in range(lower)]
+    sizes = [bytes_of_all - (lower - 1), *[1] * (lower - 1)]
+    listed = [*map(Object, names, sizes), Object(bundle_name("f/", 2, bytes(16), 0), 2**40)]
+    reader = Reader("f/", State("f/"), described=True, eager=eager).take((Listed(tuple(listed), None),))
+    return [want.name for want in reader.wants if isinstance(want, Get)]
+
+
+def test_what_an_eager_reader_fetches_first() -> None:
+    assert len(asked_first(3, 2**20)) == 4
+    assert len(asked_first(3, 2**20 + 1)) == 1
+    assert len(asked_first(4, 100)) == 1
+    assert len(asked_first(3, 100, eager=False)) == 1
+
+
 def test_a_reader_whose_files_vanished_is_eager_no_more() -> None:
     """However fast a collector is, what it deletes was replaced by what stays."""
     names = [bundle_name("f/", rank, bytes(16), 0) for rank in (1, 2)]
