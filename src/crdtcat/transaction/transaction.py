@@ -59,8 +59,9 @@ class Transaction(Ending):
         isolation = catalog.options.isolation if isolation is None else isolation
         if isolation not in ISOLATIONS:
             raise InvalidArgument(f"isolation={isolation!r}: choose from {', '.join(map(repr, ISOLATIONS))}")
-        if isinstance(tables, str):
-            raise InvalidArgument(f"tables={tables!r}: pass a list of names, as [{tables!r}]")
+        if isinstance(tables, str) or not isinstance(tables, Iterable):
+            raise InvalidArgument(f"tables={tables!r}: pass a list of names, as ['orders']")
+        names = dict.fromkeys(map(validate_table_name, tables))
         self._catalog, self.isolation = catalog, isolation
         self._since_ms = wall_ms()
         self._start()
@@ -69,7 +70,7 @@ class Transaction(Ending):
         self.id: str | None = None
         self.versions: dict[str, tuple[Version, ...]] = {}
         with self._lock():
-            self._pin([(name, MAIN) for name in dict.fromkeys(tables)])
+            self._pin([(name, MAIN) for name in names])
 
     def _start(self) -> None:
         self._unclear = None
