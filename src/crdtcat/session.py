@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.chunks.read import FooterCache
 from crdtcat.claimed import commit_claimed
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.clock.hlc import wall_ms
@@ -49,7 +50,7 @@ START_MS_MAX: Final = 1000 * TRANSACTION_SECONDS_MAX // 4
 """How long a branch goes by what it has read of its source."""
 
 _OF_STATE: Final = ("_lock", "_state", "_head", "_before", "start", "summaries", "last_fit", "listed_at")
-_NOT_COPIED: Final = frozenset({"clock", "writer", "chain", "notes", "switching", "bundled_to", *_OF_STATE})
+_NOT_COPIED: Final = {*_OF_STATE, "clock", "writer", "chain", "notes", "footers", "switching", "bundled_to"}
 
 
 class Session:
@@ -111,7 +112,7 @@ class Session:
         self._head: Head | None = None
         self._before = NOTHING_AT_HAND
         self.summaries: dict[str, Summary] = {}
-        self.chain, self.notes = Chain(), Notes()
+        self.chain, self.notes, self.footers = Chain(), Notes(), FooterCache()
         self.listed_at, self.switching, self.bundled_to = -np.inf, False, ""
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
