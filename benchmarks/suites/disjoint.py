@@ -37,10 +37,10 @@ HEADER = [
     "lost",
 ]
 Kinds = dict[str, tuple[int, ...]]
-OURS = (2, 8, 32)
-"""Processes of crdtcat in a short run, where peers have fewer: every one of its commits has to stand."""
+ALL = (2, 8, 32)
+"""Processes of crdtcat, and of those below by their defaults, in a short run. Others have fewer."""
 NEAREST = ("raw", "Delta", "Lance", "Icechunk")
-"""Who has two processes, too, in a short run, with its defaults. In a full one everybody has all counts."""
+"""Whom crdtcat is held against with every count. In a full run everybody has all counts."""
 
 
 class Part(NamedTuple):
@@ -100,9 +100,9 @@ def _variants(job: Job, entrant: Entrant, kind: str) -> tuple[str, ...]:
 
 def _processes(job: Job, entrant: Entrant, variant: str, counts: tuple[int, ...]) -> tuple[int, ...]:
     if entrant.name == "crdtcat":
-        short = counts[-1:] if variant == UNFORCED else OURS
+        short = counts[-1:] if variant == UNFORCED else ALL
     else:
-        short = counts if entrant.name in NEAREST and variant == "default" else counts[-1:]
+        short = ALL if entrant.name in NEAREST and variant == "default" else counts[-1:]
     return job.pick(counts, short, counts)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from crdtcat.chunks.read import FooterCache
 from crdtcat.incarnations import MAIN
 from crdtcat.session import Session
 
@@ -18,7 +17,7 @@ class Handle:
 
     def _start(self) -> None:
         """What a copy does not take along."""
-        self._footers = FooterCache()
+        self._footers = self._session.footers
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_session": self._session}

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.chunks.read import FooterCache
 from crdtcat.claimed import commit_claimed
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.clock.hlc import wall_ms
@@ -27,13 +28,13 @@ from crdtcat.first_page import FirstPage, first_reader
 from crdtcat.format.refs import deleted_name
 from crdtcat.format.settings import Settings, dropped_name, log_folder
 from crdtcat.head import Head, Snapshot, Version
+from crdtcat.head.head import NOTHING_AT_HAND
 from crdtcat.head.snapshot import versions_of
 from crdtcat.horizons import is_dead
 from crdtcat.incarnations import current_settings, exists
 from crdtcat.limits import TRANSACTION_SECONDS_MAX
 from crdtcat.locks import ForkSafeLock
 from crdtcat.log import Log, State, Summary, empty_log
-from crdtcat.merkle import Tree
 from crdtcat.modes import ModeSwitched, is_switching, with_mode_of
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
@@ -49,8 +50,8 @@ from crdtcat.writing.writer import Writer
 START_MS_MAX: Final = 1000 * TRANSACTION_SECONDS_MAX // 4
 """How long a branch goes by what it has read of its source."""
 
-_OF_STATE: Final = ("_lock", "_state", "_head", "_tree", "start", "summaries", "last_fit", "listed_at")
-_OF_HANDLE: Final = ("clock", "writer", "chain", "notes", "switching", "bundled_to", "first_page")
+_OF_STATE: Final = ("_lock", "_state", "_head", "_before", "start", "summaries", "last_fit", "listed_at")
+_OF_HANDLE: Final = ("clock", "writer", "chain", "notes", "footers", "switching", "bundled_to", "first_page")
 _NOT_COPIED: Final = frozenset((*_OF_STATE, *_OF_HANDLE))
 
 
@@ -111,10 +112,10 @@ class Session:
         self.start: Log | None = None if self.source else empty_log()
         self._start_ms = 0
         self._head: Head | None = None
-        self._tree: Tree | None = None
+        self._before = NOTHING_AT_HAND
         self.first_page: FirstPage | None = None
         self.summaries: dict[str, Summary] = {}
-        self.chain, self.notes = Chain(), Notes()
+        self.chain, self.notes, self.footers = Chain(), Notes(), FooterCache()
         self.listed_at, self.switching, self.bundled_to = -np.inf, False, ""
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
 
@@ -196,7 +197,7 @@ class Session:
             return
         self.clock.observe(state.latest)  # first: whatever interrupts us, no commit sorts before what it saw
         if self._head is not None:
-            self._tree = self._head.tree_at_hand
+            self._before = self._head.at_hand
         self._state, self._head = state, None
 
     def check_not_dropped(self, listed: Sequence[str]) -> None:
@@ -238,7 +239,7 @@ class Session:
         with self._lock():
             is_new = self._head is None
             if self._head is None:
-                self._head = Head(self.table, self._state.log, self.settings, before=self._tree)
+                self._head = Head(self.table, self._state.log, self.settings, before=self._before)
             if is_new or self._knowledge.author is not None:
                 self._knowledge = self._knowledge.looked_at(self._head)
             return self._head

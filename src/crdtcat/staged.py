@@ -63,7 +63,7 @@ class StagedSession(Session):
             origin=base.origin,
             life=base.life,
         )
-        self.base, self.pinned, self._require_open = base, pinned, require_open
+        self.base, self.pinned, self._require_open, self.footers = base, pinned, require_open, base.footers
         self.staged: list[StagedVersion] = []
         self.inherited = 0
         self.reads: list[tuple[Read, tuple[StagedVersion, ...]]] = []

@@ -162,6 +162,18 @@ def test_the_error_names_the_keys_and_columns() -> None:
         mine.upsert(some(2, 3, 4, x=5))
 
 
+def test_long_keys_are_cut_where_they_are_shown() -> None:
+    """A text that a person reads, and a log of errors keeps; `keys` has them whole."""
+    mine, theirs = two()
+    long = [{"place": "y" * 1_000_000, "n": n, "x": 1, "y": 1} for n in range(3)]
+    meanwhile(mine, lambda: theirs.upsert(long))
+    with pytest.raises(CommitConflict, match=r"keys 'yyy") as told:
+        mine.upsert(long)
+    assert len(str(told.value)) < 5_000
+    assert len(repr(told.value.conflicts[0])) < 5_000
+    assert [len(key) > 1_000_000 for key in told.value.conflicts[0].keys] == [True] * 3
+
+
 def test_a_warm_upsert_is_one_put() -> None:
     catalog, _ = lake()
     table = catalog.create_table("t", SCHEMA, mode="cas", key=["place", "n"])

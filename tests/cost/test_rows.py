@@ -29,6 +29,11 @@ def test_update(place: Place) -> None:
         table.update("n < 3", {"x": 0.5})
     # The second chunk is ruled out; of the first, the footer and column n.
     assert cost.requests == {"list": 1, "get": 2, "put": 1}
+    # Once per handle: the next one has that footer, in a transaction and for a delete, too.
+    assert asked(catalog, lambda: table.update("n = 5", {"x": 0.5})) == {"list": 1, "get": 1, "put": 1}
+    assert asked(catalog, lambda: table.delete("n = 9")) == {"list": 1, "get": 1, "put": 1}
+    with catalog.transaction(["t"]) as tx:
+        assert asked(catalog, lambda: tx.update("t", "n = 5", {"x": 0.5})) == {"get": 1}
     with measured(catalog) as cost:
         table.update("n < 15000", {"text": "changed", "x": 0.25})
     assert cost.requests["put"] in (1, 2)

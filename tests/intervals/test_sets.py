@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtcat.errors import InvalidArgument
-from crdtcat.intervals import IntervalSet, RowSet
+from crdtcat.intervals import Interval, IntervalIndex, IntervalSet, RowSet, ValueSet
 
 Row = tuple[int, int]
 
@@ -129,3 +130,20 @@ def test_sets_print_their_first_intervals() -> None:
     assert repr(IntervalSet([0, 3], [1, 9])) == "IntervalSet(0:1, 3:9)"
     assert repr(RowSet([2, 1], [0, 3], [1, 9])) == "RowSet(1/3:9, 2/0:1)"
     assert repr(IntervalSet(range(0, 40, 2), range(1, 41, 2))).endswith("14:15, ...)")
+
+
+@pytest.mark.parametrize("mine", [IntervalSet([1], [3]), RowSet([0], [1], [3]), ValueSet([Interval(1, 3)])])
+@pytest.mark.parametrize("other", [4, None, "ab", [(1, 2)], {1, 2}, Interval(1, 2)])
+def test_what_is_no_set_of_the_same_kind_is_refused(mine: Any, other: Any) -> None:
+    for operation in (mine.union, mine.intersection, mine.difference, mine.overlaps):
+        with pytest.raises(InvalidArgument, match=type(mine).__name__):
+            operation(other)
+
+
+@pytest.mark.parametrize("wrong", [(1, 2), 3, None, "ab"])
+def test_what_is_no_interval_is_refused(wrong: Any) -> None:
+    for kind in (ValueSet, IntervalIndex):
+        with pytest.raises(InvalidArgument, match="Interval"):
+            kind([Interval(1, 2), wrong])
+    with pytest.raises(InvalidArgument, match="Interval"):
+        IntervalIndex([Interval(1, 2)]).overlapping(wrong)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
-from crdtcat.scan import changed
+from crdtcat.scan.visible import Visible
 from tests.bounds import bounded
 from tests.catalog.lakes import another, lake
 from tests.cost.places import asked
@@ -47,6 +47,26 @@ def test_what_shows_in_one_column_or_one_row_is_fetched() -> None:
         table.update("n < 50", {"a": 1})
         table.update(where, values)
         assert fetched(catalog) == 3
+
+
+def test_what_lies_there_of_other_columns_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many updates of a lie over it: to find rows by n is as if there were none."""
+    _, table = filled(100, 100)
+    for number in range(9):
+        table.update(f"n >= {number}", {"a": number})
+    looked: list[object] = []
+    rows_of = Visible._rows
+
+    def noted(self: Visible, sheet: Any) -> Any:
+        looked.append(sheet)
+        return rows_of(self, sheet)
+
+    monkeypatch.setattr(Visible, "_rows", noted)
+    assert table.read(["n", "b"], "n < 20").num_rows == 20
+    table.update("n < 20", {"a": 7})
+    assert looked == []
+    assert set(table.read(["a"], "n < 20")["a"].to_pylist()) == {7}
+    assert looked
 
 
 changes = st.lists(
@@ -92,7 +112,5 @@ def test_as_if_everything_were_laid_over(done: list[tuple[str, int, int, set[str
     stale.update("n >= 3 and n < 9", {"a": -1})  # the last one, by whatever it has seen
     merged = table.read()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            changed, "Visible", lambda head: type("All", (), {"sheets_of": staticmethod(head.rows.sheets_of)})
-        )
+        patched.setattr(Visible, "sheets_of", lambda self, entry, _: self._head.rows.sheets_of(entry))
         assert merged.equals(table.read())

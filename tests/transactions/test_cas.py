@@ -13,7 +13,14 @@ import pytest
 
 from crdtcat import Catalog
 from crdtcat.decisions import decide, read_decision
-from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, InvalidArgument, StoreUnavailable
+from crdtcat.errors import (
+    CommitConflict,
+    CommitContended,
+    CommitUnknown,
+    InvalidArgument,
+    InvalidName,
+    StoreUnavailable,
+)
 from crdtcat.protocol import is_claim
 from crdtcat.protocol.names import is_decision
 from crdtcat.store.memory import MemoryStore
@@ -403,3 +410,9 @@ def test_an_abort_of_a_cas_transaction_makes_no_request() -> None:
     tx.update("a", "n = 1", {"x": 5})
     assert asked(catalog, tx.abort) == {}
     assert values(catalog, "a") == [0] * 4
+
+
+@pytest.mark.parametrize("tables", [3, "t", None, [3], [["t"]], [None], [b"t"], [""]])
+def test_tables_are_named_in_a_list(tables: Any) -> None:
+    with pytest.raises((InvalidArgument, InvalidName)):
+        Catalog(f"memory://named-{secrets.token_hex(6)}").transaction(tables)

@@ -159,6 +159,31 @@ def test_what_a_savepoint_forgot_can_be_joined_again(mode: str) -> None:
 
 
 @MODES
+def test_and_so_can_the_fork_itself(mode: str) -> None:
+    """Savepoints in savepoints, too; one that was joined before stays joined."""
+    catalog = lake(mode)
+    tx = catalog.transaction(["a"])
+    first, second = tx.fork(), tx.fork()
+    first.append("a", [{"n": 8, "x": 8, "y": 8}])
+    raised(second, 5)
+    tx.join(first)
+
+    def inner() -> None:
+        with tx.savepoint():
+            tx.join(second)
+
+    with pytest.raises(ZeroDivisionError), tx.savepoint():
+        failing(inner)
+    assert 5 not in tx.read("a")["x"].to_pylist()
+    tx.join(second)
+    for fork in (first, second):
+        with pytest.raises(InvalidArgument, match="not an open fork"):
+            tx.join(fork)
+    tx.commit()
+    assert cells(catalog)[0] == 5
+
+
+@MODES
 def test_a_copy_forgets_in_a_savepoint_only_what_was_staged_there(mode: str) -> None:
     catalog = lake(mode)
     tx = catalog.transaction(["a"])

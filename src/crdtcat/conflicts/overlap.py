@@ -17,6 +17,7 @@ from crdtcat.format.version import unpack
 from crdtcat.intervals import RowSet
 
 SHOWN_MAX: Final = 20  # names or keys that a text has; the values have them all
+SHOWN_CHARACTERS_MAX: Final = 100  # of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +76,9 @@ class Overlap:
         ):
             if values:
                 more = ", ..." if len(values) > SHOWN_MAX else ""
-                parts.append(f"{words} {', '.join(values[:SHOWN_MAX])}{more}")
+                parts.append(f"{words} {', '.join(map(_cut, values[:SHOWN_MAX]))}{more}")
         if self.partition_values:
-            listed = ", ".join(map(repr, self.partition_values[:4]))
+            listed = ", ".join(_cut(repr(values)) for values in self.partition_values[:4])
             more = ", ..." if len(self.partition_values) > 4 else ""
             parts.append(f"{len(self.partition_values):,} partitions: {listed}{more}")
         if self.doubt:
@@ -108,3 +109,7 @@ class Overlap:
         if isinstance(tag[0], bytes):
             return f"{VersionId.from_bytes(tag[0])}/{tag[1]}"
         return f"{tag[0]!r}/{tag[-1]}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[:SHOWN_CHARACTERS_MAX]}..."

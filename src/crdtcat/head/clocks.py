@@ -5,13 +5,14 @@ names, so its size follows what is new. A blind commit has seen nothing but itse
 
 Put together, clocks are not small: k versions that each saw the one before, by k writers, have k^2 / 2
 entries between them. So only the last few asked for are kept. Asked for in rising order, each starts from one
-that is still there.
+that is still there. A handle that commits again and again asks for one clock of each of its heads: it begins
+with that of the head before, else every commit would walk down to the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -26,12 +27,34 @@ from crdtcat.log.log import Log
 KEPT: Final = 64  # clocks remembered: memory is at most that many times the writers
 
 
-class Clocks:
-    """Clocks of the versions of one log, computed when asked for; the last `KEPT` are remembered."""
+class KnownClock(NamedTuple):
+    """The clock of a version, as a log tells it that has this horizon."""
 
-    def __init__(self, log: Log) -> None:
+    id: VersionId
+    clock: VectorClock
+    horizon: int
+
+
+class Clocks:
+    """Clocks of the versions of one log, computed when asked for; the last `KEPT` are remembered.
+
+    Args:
+        log: the log.
+        before: a clock that is known of a log with fewer of these versions.
+    """
+
+    def __init__(self, log: Log, before: KnownClock | None = None) -> None:
         self._log = log
         self._known: dict[int, VectorClock] = {}
+        if before is not None and before.horizon == log.horizon and (at := log.index_of(before.id)) >= 0:
+            self._known[at] = before.clock
+
+    @property
+    def latest(self) -> KnownClock | None:
+        """The clock of the latest version of which it is known."""
+        known = dict(self._known)  # a copy, as below
+        at = max(known, default=-1)
+        return None if at < 0 else KnownClock(self._log.id_at(at), known[at], self._log.horizon)
 
     def of(self, index: int) -> VectorClock:
         """What version `index` had seen, itself included.

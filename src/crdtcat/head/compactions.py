@@ -51,11 +51,12 @@ def compactions(log: Log, standing: Array, ops: Mapping[int, Ops], tags: TagInde
     """
     is_entry = (log.kind == ROWS) & standing[log.chunk_version] if log.chunk_count else np.empty(0, bool)
     counts = standing & ~log.is_upkeep
-    counts[[at for at, op in ops.items() if len(op.rows.replaces)]] = False  # clusterings: see below
+    made = [(at, op.rows) for at, op in sorted(ops.items()) if len(op.rows.replaces)]
+    counts[[at for at, _ in made]] = False  # clusterings: see below
     copies: dict[int, Copy] = {}
     folded: dict[int, Array] = {}
     replaced: dict[int, Array] = {}
-    for at, done in ((at, op.rows) for at, op in sorted(ops.items()) if len(op.rows.replaces)):
+    for at, done in made:
         inside = log.find(done.folded)
         if (inside < 0).any() or not counts[inside].all():
             continue

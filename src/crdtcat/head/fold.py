@@ -18,16 +18,18 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
+from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.format.ops import ColumnId, Definition, DefinitionId, Ops, decode_ops
 from crdtcat.format.row_ids import Tags
 from crdtcat.format.row_ops import Insertion
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
-from crdtcat.head.clocks import Clocks, Members
+from crdtcat.head.clocks import Clocks, KnownClock, Members
 from crdtcat.head.columns import Columns
 from crdtcat.head.compactions import compactions
 from crdtcat.head.conflicts import Conflict
@@ -74,13 +76,13 @@ class Folded:
         return tuple(sorted(self.list_conflicts(), key=str))
 
 
-def fold(log: Log, settings: Settings) -> Folded:
-    """Fold a log. O(versions + chunks) in arrays, plus O(ops) in Python.
+def fold(log: Log, settings: Settings, known: KnownClock | None = None) -> Folded:
+    """Fold a log. O(versions + chunks) in arrays, plus O(ops) in Python. `known`: a clock to go on from.
 
     Theorems: `strong_eventual_consistency`; of the rules, one for each: `alive_exactly`, `append_survives`,
     `greater_overwrite_wins`, `cell_greatest_stamp`, `idempotency_smallest_stands`.
     """
-    clocks = Clocks(log)
+    clocks = Clocks(log, known)
     straggling = stragglers(log, clocks)
     standing = standing_versions(log, straggling)
     ops = _decoded_ops(log, standing)
@@ -120,17 +122,22 @@ def _decoded_ops(log: Log, standing: Array) -> dict[int, Ops]:
     if log.ops.null_count == len(log):
         return {}
     found = np.flatnonzero(np.asarray(log.ops.is_valid()) & standing).tolist()
-    return {at: _decoded(log.ops[at].as_py(), log.id_at(at)) for at in found}
+    ops = log.ops.take(pa.array(found, pa.int64())).to_pylist()
+    authors = (log.id_bytes[at * ID_BYTES : (at + 1) * ID_BYTES] for at in found)
+    return {at: _decoded(data, author) for at, data, author in zip(found, ops, authors, strict=True)}
 
 
-def _decoded(data: bytes, author: VersionId) -> Ops:
+def _decoded(data: bytes, author: bytes) -> Ops:
     """A handle that follows a table folds nearly the same versions again and again: small ops are kept."""
-    return _kept(data, author) if len(data) <= KEPT_BYTES_MAX else decode_ops(data, author, str(author))
+    return _kept(data, author) if len(data) <= KEPT_BYTES_MAX else _decode(data, author)
 
 
-@lru_cache(KEPT_OPS_MAX)
-def _kept(data: bytes, author: VersionId) -> Ops:
-    return decode_ops(data, author, str(author))
+def _decode(data: bytes, author: bytes) -> Ops:
+    id = VersionId.from_bytes(author)
+    return decode_ops(data, id, str(id))
+
+
+_kept: Final = lru_cache(KEPT_OPS_MAX)(_decode)
 
 
 def _rows(
@@ -283,8 +290,9 @@ def _columns(
     definitions: dict[DefinitionId, Definition] = {}
     drops: list[tuple[int, ColumnId]] = []
     for at, op in ops.items():
-        id = log.id_at(at)
-        definitions.update((DefinitionId(id, place), item) for place, item in enumerate(op.definitions))
+        if op.definitions:
+            id = log.id_at(at)
+            definitions.update((DefinitionId(id, place), item) for place, item in enumerate(op.definitions))
         drops += [(at, column) for column in op.drops]
     return resolve_columns(
         log, settings, standing=standing, definitions=definitions, drops=drops, clocks=clocks

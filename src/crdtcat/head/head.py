@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from crdtcat.cached import cached_property
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
-from crdtcat.head.clocks import log_clock
+from crdtcat.head.clocks import KnownClock, log_clock
 from crdtcat.head.columns import Columns
 from crdtcat.head.conflicts import Conflict
 from crdtcat.head.fold import Folded, fold
@@ -79,6 +79,16 @@ class Chunks(Sequence[Chunk]):
         return "\n".join([*shown, *([f"... and {len(self) - 20:,} more"] if len(self) > 20 else [])])
 
 
+class AtHand(NamedTuple):
+    """What a head has worked out that one which follows it need not work out from the beginning."""
+
+    tree: Tree | None = None
+    clock: KnownClock | None = None
+
+
+NOTHING_AT_HAND: Final = AtHand()
+
+
 class Head:
     """The linearized view of a table at one snapshot.
 
@@ -86,19 +96,19 @@ class Head:
         table: the table's name, for messages.
         log: the versions.
         settings: the table's settings.
-        before: the tree of a head that this one follows, if there is one: what it shares is not hashed again.
+        before: of a head that this one follows, if there is one: what its tree shares is not hashed again.
     """
 
-    def __init__(self, table: str, log: Log, settings: Settings, *, before: Tree | None = None) -> None:
+    def __init__(self, table: str, log: Log, settings: Settings, *, before: AtHand = NOTHING_AT_HAND) -> None:
         self.table = table
         self.log = log
         self.settings = settings
-        self._before = before
+        self._before, self._known = before
 
     @cached_property
     def folded(self) -> Folded:
         """The fold behind this head."""
-        return fold(self.log, self.settings)
+        return fold(self.log, self.settings, self._known)
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -203,10 +213,11 @@ class Head:
             self._before = tree
 
     @property
-    def tree_at_hand(self) -> Tree | None:
-        """The tree if it has been worked out, or that of a head before."""
-        found: Tree | None = self.__dict__.get("tree", self._before)
-        return found
+    def at_hand(self) -> AtHand:
+        """What has been worked out, or was of a head before."""
+        folded: Folded | None = self.__dict__.get("folded")
+        clock = None if folded is None else folded.clocks.latest
+        return AtHand(self.__dict__.get("tree", self._before), clock or self._known)
 
     @property
     def root_hash(self) -> str:

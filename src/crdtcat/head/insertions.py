@@ -22,7 +22,7 @@ from crdtcat.log.log import Log
 def insertions(log: Log, changes: Mapping[int, RowOps]) -> dict[int, Insertion]:
     """Per chunk of inserted rows of a standing version, what is said of it. O(insertions)."""
     found: dict[int, Insertion] = {}
-    for version in sorted(changes):
+    for version in sorted(version for version, change in changes.items() if change.insertions):
         first, end = (int(at) for at in log.chunk_start[version : version + 2])
         for item in changes[version].insertions:
             chunk = first + item.ordinal

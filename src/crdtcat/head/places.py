@@ -57,7 +57,8 @@ class Places:
         self, log: Log, changes: Mapping[int, RowOps], tags: TagIndex, judged: Compactions | None = None
     ) -> None:
         self._log, self._changes, self._tags, self._judged = log, changes, tags, judged
-        placing = [chunk for version in changes for chunk, _ in _placing(log, version, changes[version])]
+        made = ((version, done) for version, done in changes.items() if done.copies)
+        placing = [chunk for version, done in made for chunk, _ in _placing(log, version, done)]
         self._placing = np.array(sorted(placing), np.int64)
 
     def __bool__(self) -> bool:

@@ -21,7 +21,6 @@ import numpy as np
 
 from crdtcat.cached import cached_property
 from crdtcat.format.kinds import COPY, GONE, OVERLAY
-from crdtcat.format.row_ids import RowIds
 from crdtcat.format.row_ops import Copy, Insertion, RowOps
 from crdtcat.format.sections import Array
 from crdtcat.head.compactions import Compactions
@@ -188,15 +187,18 @@ class Rows:
     @cached_property
     def overlaid(self) -> Overlaid:
         """All cells that standing versions rewrote."""
-        found: list[tuple[int, int, RowIds]] = []
-        for version in sorted(self._changes):
-            first, end = (int(at) for at in self._log.chunk_start[version : version + 2])
-            for overlay in self._changes[version].overlays:
-                chunk = first + overlay.ordinal
-                if chunk < end and self._log.kind[chunk] == OVERLAY:
-                    found.append((version, chunk, overlay.rows))
-        which, birth, start, stop, at = self.tags.rows_of_many([rows for _, _, rows in found])
-        versions, chunks = np.array([each[:2] for each in found], np.int64).reshape(-1, 2).T
+        found = [
+            (version, overlay.ordinal, overlay.rows)
+            for version in sorted(self._changes)
+            for overlay in self._changes[version].overlays
+        ]
+        log = self._log
+        versions, ordinals = np.array([each[:2] for each in found], np.int64).reshape(-1, 2).T
+        chunks = log.chunk_start[versions].astype(np.int64) + ordinals
+        stored = np.flatnonzero(chunks < log.chunk_start[versions + 1])
+        stored = stored[log.kind[chunks[stored]] == OVERLAY]
+        which, birth, start, stop, at = self.tags.rows_of_many([found[each][2] for each in stored.tolist()])
+        which = stored[which]
         return Overlaid(birth, start, stop, chunks[which], at, versions[which])
 
     @cached_property

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from crdtcat.errors import InvalidArgument
-from crdtcat.intervals.interval import Interval
+from crdtcat.intervals.interval import Interval, require_intervals
 from crdtcat.intervals.runs import Integers
 
 
@@ -36,6 +36,7 @@ class Ends:
     @classmethod
     def of(cls, intervals: Sequence[Interval]) -> Ends:
         """The ends of these intervals. O(n log n)."""
+        require_intervals(intervals)
         try:
             return cls(sorted({end for one in intervals for end in (one.low, one.high) if end is not None}))
         except TypeError as error:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crdtcat.intervals.ends import Ends
-from crdtcat.intervals.interval import Interval
+from crdtcat.intervals.interval import Interval, require_intervals
 from crdtcat.intervals.runs import Integers, expand
 
 
@@ -38,7 +38,7 @@ class IntervalIndex:
         intervals: any number, in any order; they may overlap.
 
     Raises:
-        InvalidArgument: ends that do not compare with each other.
+        InvalidArgument: ends that do not compare with each other, or what is no interval.
     """
 
     __slots__ = ("_ends", "_first", "_furthest", "_held", "_last", "_order", "_tree")
@@ -59,8 +59,9 @@ class IntervalIndex:
         """Which intervals meet `wanted`, as rising numbers. O(log n + k), and sorting the k.
 
         Raises:
-            InvalidArgument: `wanted` is of another kind of value.
+            InvalidArgument: `wanted` is no interval, or of another kind of value.
         """
+        require_intervals([wanted])
         first, last = (int(column[0]) for column in self._ends.numbered([wanted]))
         low, high = np.searchsorted(self._first, (first, last), side="right", sorter=self._order)
         return np.sort(np.concatenate((*self._tree.holding(first), self._order[low:high])))

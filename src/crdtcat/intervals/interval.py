@@ -6,6 +6,7 @@ That errs towards overlap, never away from it. No I/O, no Arrow.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,3 +87,17 @@ def _reaches(low: Interval, high: Interval) -> bool:
     if low.low is None or high.high is None:
         return True
     return bool(low.low < high.high if low.low_open or high.high_open else low.low <= high.high)
+
+
+def require_alike(mine: object, *others: object) -> None:
+    """Raises `InvalidArgument` where a set is to be compared with what is no set of its kind."""
+    for other in others:
+        if not isinstance(other, type(mine)):
+            raise InvalidArgument(f"{other!r} is no {type(mine).__name__}")
+
+
+def require_intervals(given: Iterable[object]) -> None:
+    """Raises `InvalidArgument` where one of these is no interval. O(n)."""
+    for one in given:
+        if not isinstance(one, Interval):
+            raise InvalidArgument(f"{one!r} is no interval: pass Interval(low, high)")

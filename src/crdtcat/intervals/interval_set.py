@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crdtcat.errors import InvalidArgument
 from crdtcat.intervals import runs
+from crdtcat.intervals.interval import require_alike
 from crdtcat.intervals.runs import Integers, Runs
 
 
@@ -108,19 +109,23 @@ class IntervalSet:
 
     def overlaps(self, other: IntervalSet) -> bool:
         """Whether they have a member in common. O(s log l) in the shorter's and longer's intervals."""
+        require_alike(self, other)
         return runs.overlap(self._runs, other._runs)
 
     def union(self, other: IntervalSet) -> IntervalSet:
         """What is in either. O(n log n). Theorem: `interval_union_exact`."""
+        require_alike(self, other)
         mine, theirs = self._runs, other._runs
         return self._of(runs.canonical(*(np.concatenate(pair) for pair in zip(mine, theirs, strict=True))))
 
     def intersection(self, other: IntervalSet) -> IntervalSet:
         """What is in both. O(s log l + k). Theorem: `interval_intersection_exact`."""
+        require_alike(self, other)
         return self._of(runs.intersection(self._runs, other._runs))
 
     def difference(self, other: IntervalSet) -> IntervalSet:
         """What is in this set only. O(m log t + k). Theorem: `interval_difference_exact`."""
+        require_alike(self, other)
         return self._of(runs.difference(self._runs, other._runs))
 
     __or__ = union

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crdtcat.errors import InvalidArgument
 from crdtcat.intervals import runs
+from crdtcat.intervals.interval import require_alike
 from crdtcat.intervals.interval_set import IntervalSet, integers
 from crdtcat.intervals.runs import Integers, Runs
 
@@ -142,19 +143,23 @@ class RowSet:
 
     def overlaps(self, other: RowSet) -> bool:
         """Whether they have a row in common. O(s log l) in the shorter's and longer's intervals."""
+        require_alike(self, other)
         return runs.overlap(self._runs, other._runs)
 
     def union(self, *others: RowSet) -> RowSet:
         """What is in any of them. O(n log n) in all their intervals. Theorem: `interval_union_exact`."""
+        require_alike(self, *others)
         columns = zip(self._runs, *(other._runs for other in others), strict=True)
         return self._of(runs.canonical(*(np.concatenate(column) for column in columns)))
 
     def intersection(self, other: RowSet) -> RowSet:
         """What is in both. O(s log l + k). Theorem: `interval_intersection_exact`."""
+        require_alike(self, other)
         return self._of(runs.intersection(self._runs, other._runs))
 
     def difference(self, other: RowSet) -> RowSet:
         """What is in this set only. O(m log t + k). Theorem: `interval_difference_exact`."""
+        require_alike(self, other)
         return self._of(runs.difference(self._runs, other._runs))
 
     __or__ = union

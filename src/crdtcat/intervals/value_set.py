@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from crdtcat.errors import InvalidArgument
 from crdtcat.intervals import runs
 from crdtcat.intervals.ends import Ends
-from crdtcat.intervals.interval import Interval, ordered
+from crdtcat.intervals.interval import Interval, ordered, require_alike
 from crdtcat.intervals.runs import Integers, Runs
 
 
@@ -106,12 +106,14 @@ class ValueSet:
 
     def overlaps(self, other: ValueSet) -> bool:
         """Whether they have a value in common. O(s log l) in the shorter's and longer's intervals."""
+        require_alike(self, other)
         few, many = sorted((self, other), key=len)
         first, last = many._touched(few)
         return bool(np.any(first < last))
 
     def union(self, other: ValueSet) -> ValueSet:
         """What is in either. O(n log n). Theorem: `interval_union_exact`."""
+        require_alike(self, other)
         ends, mine, theirs = self._aligned(other)
         return self._of(
             ends, runs.canonical(*(np.concatenate(pair) for pair in zip(mine, theirs, strict=True)))
@@ -122,6 +124,7 @@ class ValueSet:
 
         Theorem: `interval_intersection_exact`.
         """
+        require_alike(self, other)
         few, many = sorted((self, other), key=len)
         ends, mine, theirs = few._aligned(many._met_by(few))
         return self._of(ends, runs.intersection(mine, theirs))
@@ -131,6 +134,7 @@ class ValueSet:
 
         Theorem: `interval_difference_exact`.
         """
+        require_alike(self, other)
         met = other._met_by(self)
         if not met:
             return self

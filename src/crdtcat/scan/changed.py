@@ -44,7 +44,7 @@ class ChangedEntries:
     """
 
     def __init__(self, plan: Plan, chunks: ChunkReader) -> None:
-        self._head, self._chunks = plan.head, chunks
+        self._head, self._chunks, self._needed = plan.head, chunks, plan.needed
         self._holding, self._visible = Holding(plan.head), Visible(plan.head)
 
     def read(self, entry: int, columns: Sequence[Column]) -> pa.Table:
@@ -74,7 +74,7 @@ class ChangedEntries:
 
     def sources(self, entry: int) -> set[tuple[int, int]]:
         """The chunks that lie over an entry and show there, with their ages."""
-        return {(sheet.source, sheet.age) for sheet in self._visible.sheets_of(entry)}
+        return {(sheet.source, sheet.age) for sheet in self._visible.sheets_of(entry, self._needed)}
 
     def _wanted(
         self, entry: int, columns: Sequence[Column], *, with_ages: bool
@@ -99,7 +99,8 @@ class ChangedEntries:
         layers: dict[str, Layer] = {}
         sizes = self._head.log.rows[list(entries)].astype(np.int64)
         start = np.concatenate(([0], np.cumsum(sizes)))
-        over = _Over(self._head.rows, [self._visible.sheets_of(entry) for entry in entries], start)
+        sheets = [self._visible.sheets_of(entry, columns) for entry in entries]
+        over = _Over(self._head.rows, sheets, start)
         for column in columns:
             ages: list[Integers | None] = []
             bases[column.name] = []

@@ -98,12 +98,11 @@ def sources_over(head: Head, column: Column) -> tuple[Array, Array]:
     patches, log, columns = head.rows.patches, head.log, head.columns
     entry, source = np.unique(np.stack((patches.entry, patches.source)), axis=1)
     sources, which = np.unique(source, return_inverse=True)
-    schemas, versions = log.chunk_schema[sources].tolist(), log.chunk_version[sources].tolist()
-    holds = [
-        columns.source(column, schema, version) is not None
-        for schema, version in zip(schemas, versions, strict=True)
-    ]
-    kept = np.array(holds, bool)[which] if len(which) else np.empty(0, bool)
+    versions = log.chunk_version[sources] if columns.hidden else np.zeros(len(sources), np.uint32)
+    stored = np.stack((log.chunk_schema[sources], versions)).astype(np.int64)
+    kinds, kind = np.unique(stored, axis=1, return_inverse=True)  # those of one kind hold the same
+    holds = [columns.source(column, schema, version) is not None for schema, version in kinds.T.tolist()]
+    kept = np.array(holds, bool)[kind.reshape(-1)][which]
     return entry[kept], source[kept]
 
 

@@ -4,16 +4,21 @@ Theory. A cell has the value of its greatest age. So what a chunk has for a row 
 have that row with all of its columns, whatever else lies there. That is told by rows and columns alone, and
 of a chunk all of whose rows are covered so nothing is read. Columns are compared as stored; where any was
 dropped, what a version stored of it may be ended, and nothing is left out.
+
+Chunks with none of the columns that are read show nothing to begin with. What covers a chunk has all of its
+columns, so those can be left out first, of both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
 import numpy as np
 
 from crdtcat.format.sections import Array
+from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
 from crdtcat.head.patches import BY_STAMPS, Sheet
 from crdtcat.intervals.runs import Integers, expand
@@ -24,18 +29,22 @@ class Visible:
 
     def __init__(self, head: Head) -> None:
         self._head = head
-        self._known: dict[int, list[Sheet]] = {}
+        self._known: dict[tuple[int, tuple[str, ...]], list[Sheet]] = {}
+        self._fields: dict[int, frozenset[object]] = {}
 
-    def sheets_of(self, entry: int) -> list[Sheet]:
-        """As `Rows.sheets_of`, without what is covered. O(cells over it), once."""
-        found = self._known.get(entry)
+    def sheets_of(self, entry: int, columns: Sequence[Column]) -> list[Sheet]:
+        """As `Rows.sheets_of`, of chunks that have any of the columns, without what is covered. O(their cells
+        over it + the chunks over it), once."""
+        key = entry, tuple(column.name for column in columns)
+        found = self._known.get(key)
         if found is None:
-            found = self._known[entry] = self._uncovered(entry)
+            found = self._known[key] = self._uncovered(entry, columns)
         return found
 
-    def _uncovered(self, entry: int) -> list[Sheet]:
+    def _uncovered(self, entry: int, columns: Sequence[Column]) -> list[Sheet]:
         head = self._head
-        sheets = head.rows.sheets_of(entry)
+        read = frozenset[object]().union(*(column.instances for column in columns))
+        sheets = [sheet for sheet in head.rows.sheets_of(entry) if not read.isdisjoint(self._columns(sheet))]
         if len({sheet.age for sheet in sheets} - {BY_STAMPS}) < 2 or head.columns.hidden:
             return sheets  # a version has a row once
         covered: dict[frozenset[object], Array] = {}
@@ -46,24 +55,25 @@ class Visible:
                 continue
             added = []
             for sheet in of_age:
-                columns, rows = self._columns(sheet), self._rows(sheet)
+                mine, rows = self._columns(sheet), self._rows(sheet)
                 over = np.zeros(len(rows), bool)
-                for wider in (mask for held, mask in covered.items() if columns <= held):
+                for wider in (mask for held, mask in covered.items() if mine <= held):
                     over |= wider[rows]
                 if not over.all():
                     shown.append(sheet)
-                    added.append((columns, rows))
-            for columns, rows in added:
-                if columns not in covered:
-                    covered[columns] = np.zeros(int(head.log.rows[entry]), bool)
-                covered[columns][rows] = True
+                    added.append((mine, rows))
+            for mine, rows in added:
+                if mine not in covered:
+                    covered[mine] = np.zeros(int(head.log.rows[entry]), bool)
+                covered[mine][rows] = True
         return shown[::-1]
 
     def _columns(self, sheet: Sheet) -> frozenset[object]:
-        head = self._head
-        return frozenset(
-            field.column for field in head.columns.fields(int(head.log.chunk_schema[sheet.source]))
-        )
+        schema = int(self._head.log.chunk_schema[sheet.source])
+        if schema not in self._fields:
+            fields = self._head.columns.fields(schema)
+            self._fields[schema] = frozenset(field.column for field in fields)
+        return self._fields[schema]
 
     def _rows(self, sheet: Sheet) -> Integers:
         patches = self._head.rows.patches

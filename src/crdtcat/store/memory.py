@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import fsspec
-from fsspec.implementations.memory import MemoryFile
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import CapabilityMissing
@@ -86,7 +86,7 @@ class MemoryStore(Store):
 
     @property
     def _files(self) -> dict[str, Any]:
-        files: dict[str, Any] = fsspec.filesystem("memory").store
+        files: dict[str, Any] = MemoryFileSystem.store  # of the class: an instance is looked up by a hash
         return files
 
     def _put(self, name: str, data: Data) -> None:

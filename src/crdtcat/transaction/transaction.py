@@ -59,8 +59,9 @@ class Transaction(Ending):
         isolation = catalog.options.isolation if isolation is None else isolation
         if isolation not in ISOLATIONS:
             raise InvalidArgument(f"isolation={isolation!r}: choose from {', '.join(map(repr, ISOLATIONS))}")
-        if isinstance(tables, str):
-            raise InvalidArgument(f"tables={tables!r}: pass a list of names, as [{tables!r}]")
+        if isinstance(tables, str) or not isinstance(tables, Iterable):
+            raise InvalidArgument(f"tables={tables!r}: pass a list of names, as ['orders']")
+        names = dict.fromkeys(map(validate_table_name, tables))
         self._catalog, self.isolation = catalog, isolation
         self._since_ms = wall_ms()
         self._start()
@@ -69,13 +70,14 @@ class Transaction(Ending):
         self.id: str | None = None
         self.versions: dict[str, tuple[Version, ...]] = {}
         with self._lock():
-            self._pin([(name, MAIN) for name in dict.fromkeys(tables)])
+            self._pin([(name, MAIN) for name in names])
 
     def _start(self) -> None:
         self._unclear = None
         self._lock, self._ending = ForkSafeLock(), ForkSafeLock()
         self._tables: dict[Name, StagedTable] = {}
         self._waiting: dict[Name, Kept] = {}
+        self._forks: list[Transaction] = []  # those that were joined
         options = self._catalog.options
         self._writer = Writer("", self._catalog.clock, options.max_clock_skew_seconds * 1000)
         opened = [table._session for table in list(self._catalog._tables.values())]
@@ -156,18 +158,20 @@ class Transaction(Ending):
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """What is staged inside is forgotten if the block raises; the error goes on.
-
-        Inside, other threads stage with a `fork`. If one did without, and the block raises, what it staged
-        cannot be told from what is to be forgotten: the transaction is aborted, with `InvalidArgument`.
+        """What is staged inside is forgotten if the block raises; the error goes on, and forks that were
+        joined there can be joined again. Inside, other threads stage with a `fork`. If one did without, and
+        the block raises, what it staged cannot be told from what is to be forgotten: the transaction is
+        aborted, with `InvalidArgument`.
         """
         self._check_open()
-        before = {name: len(staged) for name, staged in self._staged().items()}
+        before, forks = {name: len(staged) for name, staged in self._staged().items()}, len(self._forks)
         try:
             yield
         except BaseException as error:
             with self._lock():
                 alone = [table._session.keep(before.get(name, 0)) for name, table in self._tables.items()]
+                while len(self._forks) > forks:
+                    self._forks.pop().status = "forked"
             if not all(alone):
                 self.status = "aborted"
                 raise InvalidArgument(
@@ -221,11 +225,8 @@ class Transaction(Ending):
                 held.enter_context(table._session.staging())
             here, begun = self._kept(), self._staged()
             for at, fork in enumerate(forks):
-                if (
-                    getattr(fork, "status", "") != "forked"
-                    or fork._origin != self._name
-                    or fork in forks[:at]
-                ):
+                mine = getattr(fork, "status", "") == "forked" and fork._origin == self._name
+                if not mine or fork in forks[:at]:
                     raise InvalidArgument(f"{fork!r} is not an open fork of this transaction")
                 held.enter_context(fork._lock())
                 for table in fork._all():  # nor there: what comes too late is told
@@ -246,6 +247,7 @@ class Transaction(Ending):
                 table._session.take(here[name].staged, here[name].reads, here[name].joined)
             for fork in forks:
                 fork.status = "joined"
+            self._forks += forks
 
     def _after(self, name: Name, fork: Mapping[Name, Kept], here: Mapping[Name, Kept]) -> Iterator[Joining]:
         """Tables of a fork that come after one of them, where something is here."""

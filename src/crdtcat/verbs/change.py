@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.chunks.read import FooterCache
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import Ops
 from crdtcat.format.row_ops import RowOps
@@ -137,7 +136,7 @@ def _matching(session: Session, plan: Plan) -> list[Found]:
 
 
 def _execution(session: Session, plan: Plan) -> Execution:
-    return Execution(plan, session.store, FooterCache(), verify=session.options.verify)
+    return Execution(plan, session.store, session.footers, verify=session.options.verify)
 
 
 def _together(parts: list[Found]) -> Found:

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.chunks.partitions import Partitioning, encode_values
-from crdtcat.chunks.read import FooterCache
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.sections import Array
 from crdtcat.head.head import Head
@@ -72,7 +71,7 @@ def moved_rows(session: Session, head: Head, partitioning: Partitioning) -> Move
     found: list[tuple[Integers, Integers, Integers]] = []
     if len(entries):
         plan = replace(make_plan(head, names, None), chunks=entries, whole=np.ones(len(entries), bool))
-        execution = Execution(plan, session.store, FooterCache(), verify=session.options.verify)
+        execution = Execution(plan, session.store, session.footers, verify=session.options.verify)
         for rows in located(plan, execution):
             shown = as_shown(plan.columns, rows.rows, plan.schema)
             partition = np.empty(shown.num_rows, np.int64)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import from_storage, storage_type
 from crdtcat.errors import InvalidArgument, SchemaMismatch
 from crdtcat.format.kinds import GONE
@@ -120,7 +119,7 @@ def _no_values(head: Head, name: str) -> pa.ChunkedArray:
 
 def _scan(session: Session, head: Head, columns: list[str] | None, where: Any) -> Scan:
     verify = session.options.verify
-    return Scan(head, session.store, columns=columns, filter=where, verify=verify, footers=FooterCache())
+    return Scan(head, session.store, columns=columns, filter=where, verify=verify, footers=session.footers)
 
 
 def require_key(session: Session, verb: str) -> None:
