@@ -87,7 +87,7 @@ def test_a_query_that_is_stopped_again_and_again_counts_every_row_once(
     spark: Any, tmp_path: Path, how: str, commit: str, key: str
 ) -> None:
     """Stopped in the middle of whatever it does, by the clock; in a table with a key rows are upserted."""
-    files_in, stops = 8, 0
+    files_in = 8
     for number in range(files_in):
         feed(tmp_path / "in", number)
 
@@ -101,15 +101,12 @@ def test_a_query_that_is_stopped_again_and_again_counts_every_row_once(
         query = writer().option("checkpointLocation", str(tmp_path / "check")).start()
         time.sleep(wait)
         query.stop()
-        stops += 1
     finish(writer(), tmp_path / "check")
     table = Catalog(tmp_path).table("t")
-    assert stops == 6
     assert sorted(table.read().column("id").to_pylist()) == list(range(10 * files_in))
-    if how == "format":
-        assert table.head().version == files_in  # whatever was committed twice is void
-    keys = [version.key for version in table.history() if version.stands]
-    assert len(keys) == len(set(keys)) == table.head().version
+    keys = {version.key for version in table.history() if version.stands}
+    assert len(keys) == table.head().version  # whatever was committed twice is void
+    assert how == "batches" or len(keys) == files_in
 
 
 def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> None:
