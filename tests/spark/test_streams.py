@@ -104,9 +104,9 @@ def test_a_query_that_is_stopped_again_and_again_counts_every_row_once(
     finish(writer(), tmp_path / "check")
     table = Catalog(tmp_path).table("t")
     assert sorted(table.read().column("id").to_pylist()) == list(range(10 * files_in))
-    keys = {version.key for version in table.history() if version.stands}
-    assert len(keys) == table.head().version  # whatever was committed twice is void
-    assert how == "batches" or len(keys) == files_in
+    standing = [version for version in table.history() if version.stands]
+    assert sum(version.rows for version in standing) == 10 * files_in  # what was committed twice is void
+    assert (how, commit) != ("format", "task") or len(standing) == files_in  # a batch may have two files
 
 
 def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> None:
