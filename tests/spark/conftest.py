@@ -28,6 +28,9 @@ def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": QUICK,
         "spark.network.timeout": "1200s",  # a machine that stands still for minutes has failed nobody
+        # Where a stage's files are lost, Spark strikes out the process that had them. In local mode that is
+        # its own, which can never register again: every heartbeat fails, and at the 60th the JVM would exit.
+        "spark.executor.heartbeat.maxFailures": str(2**31 - 1),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",

@@ -18,6 +18,7 @@ from pyspark.sql import types as st
 from crdtcat import Catalog
 from crdtcat.spark import load
 from crdtcat.spark.pinned import pin
+from crdtcat.spark.reading import Selection
 from crdtcat.spark.worker import acknowledge, task_begins
 from crdtcat.spark.writing import plan_write
 
@@ -110,3 +111,25 @@ def test_tasks_ask_for_their_input_when_they_are_unpickled(spark: Any, tmp_path:
     with mock.patch("crdtcat.spark.worker.acknowledge") as asked:
         pickle.loads(sent)
     assert not asked.called  # the driver has no input to wait for
+
+
+def test_rows_that_are_passed_on_lie_in_memory_that_is_kept(spark: Any, tmp_path: Path) -> None:
+    """Arrow's own allocator would give it back and ask for it anew; what else runs in a worker keeps it."""
+    lake = Catalog(tmp_path)
+    lake.commit("t", {"id": [1, 2, 3]})
+    selection = Selection(pin(lake, lake.table("t"), None))
+
+    def pools(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        before, found = pa.default_memory_pool(), selection.batches([0])
+        rows = next(found).num_rows
+        within = pa.default_memory_pool()
+        assert next(found, None) is None
+        names = [pool.backend_name for pool in (before, within, pa.default_memory_pool())]
+        yield pa.record_batch({"rows": [rows], "pools": [names]})
+
+    (row,) = spark.range(1).coalesce(1).mapInArrow(pools, "rows long, pools array<string>").collect()
+    own = pa.default_memory_pool().backend_name
+    assert (row.rows, row.pools) == (3, [own, "system", own])
+    found = selection.batches([0])
+    next(found)
+    assert pa.default_memory_pool().backend_name == own  # the driver's stays as it is

@@ -22,7 +22,7 @@ from crdtcat.scan.units import Unit
 from crdtcat.spark.nulls import declared, require_none, without_nulls
 from crdtcat.spark.pinned import Pinned, Readable
 from crdtcat.spark.types import arrow_schema, spark_schema, to_spark
-from crdtcat.spark.worker import task_begins
+from crdtcat.spark.worker import pages_kept, task_begins
 
 BATCH_BYTES: Final = 2**20  # Arrow content; stays in caches, and Spark's allocator keeps no more than 4 MiB
 ALONE_BYTES: Final = 2**18  # of a table that is passed on as it is: joining it with others would copy it
@@ -124,6 +124,11 @@ def deal(sizes: Sequence[int], partition_bytes: int | None) -> list[tuple[int, .
 
 def gathered(tables: Iterator[pa.Table], target: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Tables as batches of about `BATCH_BYTES`: small ones joined, large ones cut, none without rows."""
+    with pages_kept():  # while tables are read, too: they are, one by one
+        yield from _gathered(tables, target)
+
+
+def _gathered(tables: Iterator[pa.Table], target: pa.Schema) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.Table] = []
     size = 0
     for table in tables:
