@@ -48,8 +48,9 @@ def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with two cores, whose tasks are tried four times. Nothing is registered: Spark finds it.
 
-    It keeps the log of events from which Spark's own pages are made."""
+    It keeps the log of events from which Spark's own pages are made, and its files where tests find them."""
     own = {
+        "spark.local.dir": str(tmp_path_factory.mktemp("local")),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file:{tmp_path_factory.mktemp('events')}",
         "spark.eventLog.compress": "false",

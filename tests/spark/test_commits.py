@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +22,6 @@ from crdtcat import Catalog
 from crdtcat.spark import load, save
 from crdtcat.spark.writing import Report, WritePlan, plan_write
 from tests.faults.lines import Lines
-from tests.spark.conftest import ROOT
 from tests.spark.rows import FAILING, values
 
 
@@ -44,23 +41,28 @@ def test_tasks_that_run_again_count_once(spark: Any, tmp_path: Path, how: str, c
     assert values(load(spark, tmp_path, "t")) == values(df)
 
 
-def test_a_stage_that_runs_again_counts_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("commit", ["job", "task"])
+def test_a_stage_that_runs_again_counts_once(spark: Any, tmp_path: Path, commit: str) -> None:
     """The shuffle's files are lost when one task of four is done: the stage that made them runs again, and so
     does the one that writes."""
-    own = subprocess.run(
-        [sys.executable, "-m", "tests.spark.lost_stage", str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    assert json.loads(own.stdout) == {"job": [1, 1], "task": [1, 1]}
-    for commit, versions, void in (("job", 1, 0), ("task", 4, 1)):  # what was done before, done again
-        table = Catalog(tmp_path / "lake").table(commit)
-        assert sorted(table.read().column("id").to_pylist()) == list(range(400))
-        assert table.head().version == versions
-        assert len(table.head().void) == void
+    spark.dataSource.register(FAILING["lost"])
+    df = spark.range(0, 400, 1, 2).repartition(4, "id")
+    metadata = json.dumps({"folder": spark.conf.get("spark.local.dir"), "mark": str(tmp_path / "mark")})
+    spark.sparkContext.setJobGroup(f"lost {commit}", "a stage that runs again")
+    writer = df.write.format("crdtcat_lost").options(commit=commit, metadata=metadata)
+    writer.mode("append").save(f"{tmp_path}/lake/t")
+    tracker = spark.sparkContext.statusTracker()
+    stages = {
+        stage
+        for job in tracker.getJobIdsForGroup(f"lost {commit}")
+        for stage in tracker.getJobInfo(job).stageIds
+    }
+    assert len(stages) == 2
+    assert min(tracker.getStageInfo(stage).currentAttemptId for stage in stages) > 0
+    table = Catalog(tmp_path / "lake").table("t")
+    assert values(table.read()) == values(df)
+    assert table.head().version == (4 if commit == "task" else 1)
+    assert len(table.head().void) == (1 if commit == "task" else 0)  # what was done before, done again
 
 
 @pytest.mark.parametrize("commit", ["job", "task"])
