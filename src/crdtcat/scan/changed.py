@@ -140,9 +140,7 @@ class ChangedEntries:
             return [False] * len(columns)
         sources = [self._holding.source(column, entry) for column in columns]
         names = [None if source.field is None else source.field.name for source in sources]
-        return [
-            source.same and names.count(name) == 1 for name, source in zip(names, sources, strict=True)
-        ]
+        return [source.same and names.count(name) == 1 for name, source in zip(names, sources, strict=True)]
 
     def _ages(self, stamps: Stamps, stored: pa.Table) -> Integers:
         """Per row, the version that wrote its cell, or OLDEST."""

@@ -60,8 +60,8 @@ def _put_in(base: pa.Array, width: str, cells: Cells, *, owned: bool) -> pa.Arra
 
 
 def _is_shared(base: pa.Array) -> bool:
-    """Whether values and validity are the same memory. Arrow makes nulls so: a value that is put into it would
-    be read as the validity of the first rows, too."""
+    """Whether values and validity are the same memory. Arrow makes nulls so: a value that is put into it
+    would be read as the validity of the first rows, too."""
     validity, data = base.buffers()
     return validity is not None and data is not None and validity.address == data.address
 
