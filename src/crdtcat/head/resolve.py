@@ -144,7 +144,7 @@ class _Resolution:
         live = self._live_definitions()
         named: dict[str, set[ColumnId]] = {}
         for column in live.keys() | self.uses.keys():
-            name = self.defined[live[column][0]].name if column in live else column.name
+            name = self.defined[live[column][0]].name if column in live else self._last_name(column)
             named.setdefault(name, set()).add(column)
         built = [self._column(name, instances, live) for name, instances in named.items()]
         built = _with_positions(built, self.uses)
@@ -163,6 +163,11 @@ class _Resolution:
             ]
 
         return Columns(self.log, built, self.hidden, conflicts)
+
+    def _last_name(self, column: ColumnId) -> str:
+        """What the last writer of a column without definitions called it. One that was renamed and dropped is
+        called as those knew it who had not seen the drop, and not as it was at birth."""
+        return max(self.uses[column], key=lambda use: int(use.versions[-1])).field.name
 
     def _nullable_where_absent(self, columns: Columns) -> list[Column]:
         """A column may be null, whatever was declared, once a version stored rows without values for it."""
