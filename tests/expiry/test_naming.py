@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import time
 from collections.abc import Callable
@@ -261,7 +262,9 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("dies", [True, False])
 @pytest.mark.parametrize("forward", [True, False])
-def test_an_expiry_at_every_request_of_a_move(forward: bool, dies: bool, monkeypatch: Any) -> None:
+def test_an_expiry_at_every_request_of_a_move(
+    forward: bool, dies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever moves it may die there as well: the tag stands for one of the two, and that can be read."""
     old, new = (1, 3) if forward else (3, 1)
     for at in range(8):
@@ -269,25 +272,27 @@ def test_an_expiry_at_every_request_of_a_move(forward: bool, dies: bool, monkeyp
         table = catalog.create_table("t", SCHEMA)
         versions = [table.append([{"n": n}]) for n in range(5)]
         table.tag("x", at=versions[old])
-        asked: list[str] = []
-
-        def attempt(self: Any, kind: str, name: str, do: Any, original: Any = Attempts._attempt) -> Any:
-            asked.append(name)
-            if len(asked) == at + 1:
-                another(catalog, **QUICK).table("t").expire(older_than=NOW)
-                if dies:
-                    raise Killed
-            return original(self, kind, name, do)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(Attempts, "_attempt", attempt)
-            with suppress(Expired, Killed):
-                table.tag("x", at=versions[new], replace=True)
-        assert len(asked) >= 5, "the move itself makes five requests"
+        with monkeypatch.context() as patched, suppress(Expired, Killed):
+            patched.setattr(Attempts, "_attempt", _expiring(catalog, at, dies=dies))
+            table.tag("x", at=versions[new], replace=True)
         there = found(catalog, "tag", "main")
         assert there in ([*range(old + 1)], [*range(new + 1)])
         another(catalog, **QUICK).table("t").expire(older_than=NOW)
         assert found(catalog, "tag", "main") == there
+
+
+def _expiring(catalog: Catalog, at: int, *, dies: bool) -> Callable[..., Any]:
+    """Requests, one of which comes after an expiry, or never."""
+    asked, original = itertools.count(), Attempts._attempt
+
+    def attempt(self: Any, kind: Any, name: str, call: Any) -> Any:
+        if next(asked) == at:
+            another(catalog, **QUICK).table("t").expire(older_than=NOW)
+            if dies:
+                raise Killed
+        return original(self, kind, name, call)
+
+    return attempt
 
 
 @pytest.mark.parametrize("name", ["tag", "branch"])
