@@ -89,4 +89,10 @@ class Table(Reads, Writes, Columns, Tended):
     def delete_branch(self, name: str) -> None:
         """Delete a branch for everybody. What was merged stays. Raises `NotFound`, `InvalidArgument`."""
         branches.delete_branch(self._session, name)
-        self._branches.pop(name, None)
+        if (handle := self._branches.pop(name, None)) is not None:
+            handle._ended()
+
+    def _ended(self) -> None:
+        """What this handle is on was just dropped, and nothing that is committed by it can be read again."""
+        for handle in (self, *self._branches.values()):
+            handle._session.dropped = True

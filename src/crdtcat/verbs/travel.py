@@ -101,7 +101,7 @@ def _parse(session: Session, text: str) -> Snapshot | VersionId | datetime:
             if _HEX.fullmatch(text)
             else _forms(session)
         )
-        raise NotFound(f"table {session.table!r} has no tag {text!r}; {hint}") from None
+        raise NotFound(f"table {session.table!r} has no tag {text!r:.80}; {hint}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -156,7 +156,8 @@ class Range:
 
     def _ends(self, values: Members) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """The intervals around the values of a list, without NaN: their lower ends, rising, and the upper."""
-        ends = _array(values.texts(), np.object_) if self._domain == "bytes" else values.numbers()
+        texts = values.texts() if self._domain == "bytes" else None
+        ends = values.numbers() if texts is None else _array(texts, np.object_)
         if ends is not None:
             return ends, ends
         pairs = sorted(interval(value) for value in values if not is_nan(value))
@@ -190,9 +191,7 @@ def _equal(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> Bits:
     return np.asarray(left == right, np.bool_)
 
 
-def _array(values: list[Any] | None, kind: Any) -> Any:
-    if values is None:
-        return None
+def _array(values: list[Any], kind: Any) -> npt.NDArray[Any]:
     array = np.empty(len(values), kind)
     array[:] = values
     return array
