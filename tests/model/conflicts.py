@@ -25,7 +25,6 @@ from tests.model.rows import contains, known_as, overlays, twin_insertions
 from tests.model.standing import View
 from tests.model.versions import ALL, Scope, Settings, Version
 
-
 LASTING = ("column", "misfit")
 """Kinds that decide how a column is read, for as long as it is."""
 
