@@ -114,10 +114,11 @@ class NamedTables(TendedCatalog):
     def drop_table(self, name: str) -> None:
         """Drop a table for everybody: commits still under way to it are dropped with it.
 
-        Handles open on it raise `NotFound` once they list its log, in CAS mode with any commit; commits made
-        blindly in merge mode before that are lost with the table. Two PUTs, in CAS mode three, then its log
-        is deleted (one LIST page and DELETE per 1,000 files), and those of its branches, with one more LIST
-        to find them and a PUT for each. Segments and claims are garbage from then on.
+        This catalog's own handle on it raises `NotFound` from then on, others once they list its log, in CAS
+        mode with any commit; commits made blindly in merge mode before that are lost with the table. Two
+        PUTs, in CAS mode three, then its log is deleted (one LIST page and DELETE per 1,000 files), and those
+        of its branches, with one more LIST to find them and a PUT for each. Segments and claims are garbage
+        from then on.
 
         A table whose settings are damaged or missing is dropped, too, with every earlier one of its name: a
         few LISTs more, and a PUT for each log that is there. Raises `NotFound`, and `UnsupportedFormat` for
@@ -134,7 +135,8 @@ class NamedTables(TendedCatalog):
                 drop(self.store, name, settings)
             else:
                 logs = drop_likely(self.store, name, settings)
-            self._tables.pop(name, None)
+            if (handle := self._tables.pop(name, None)) is not None:
+                handle._ended()
         for number in logs:
             end_all(self.store, name, number)
             end_log(self.store, log_folder(name, MAIN, number), strict=settings.mode == "cas")

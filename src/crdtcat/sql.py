@@ -3,19 +3,21 @@
 Which tables a query reads is seen in its text, before it runs (`crdtcat.sql_text`). They are pinned together,
 so that the query sees one snapshot of all of them: a transaction is in each or in none. Each is then a view
 whose rows are read when, and as far as, the query wants them (`crdtcat.scan.duckdb_rows`). A view has a name
-that is used once, so that nothing in the connection changes its meaning. Nothing is ever written here.
+that is used once, so that nothing in the connection changes its meaning. A branch of a table is named behind
+an `@`, which no name has. Nothing is ever written here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from crdtcat.errors import InvalidArgument, InvalidName, NotFound
 from crdtcat.head import Head
+from crdtcat.incarnations import MAIN
 from crdtcat.interrupts import stopped_by
 from crdtcat.reading import EVERYTHING
 from crdtcat.scan import Scan
@@ -115,13 +117,15 @@ def _found(catalog: TendedCatalog, named: Sequence[str]) -> dict[str, Table]:
     found: dict[str, Table] = {}
     every: list[str] | None = None
     for name in named:
+        table, branch = on_branch(name)
         try:
-            found[name] = catalog.table(name)
+            found[name] = catalog.table(table, branch)
         except (NotFound, InvalidName):
             every = catalog.tables() if every is None else every
-            alike = [other for other in every if other.casefold() == name.casefold()]
+            alike = [other for other in every if other.casefold() == table.casefold() and other != table]
             if len(alike) == 1:
-                found[name] = catalog.table(alike[0])
+                with suppress(NotFound):
+                    found[name] = catalog.table(alike[0], branch)
     for name in found:
         twins = [other for other in found if other.casefold() == name.casefold()]
         if len({id(found[twin]) for twin in twins}) > 1:
@@ -129,6 +133,12 @@ def _found(catalog: TendedCatalog, named: Sequence[str]) -> dict[str, Table]:
                 f"sql(): to DuckDB {twins} are one name, and here they are different tables"
             )
     return found
+
+
+def on_branch(name: str) -> tuple[str, str]:
+    """What a name in a query means: a table, and a branch behind a sign that no name has."""
+    table, sign, branch = name.partition("@")
+    return table, branch if sign else MAIN
 
 
 def _pinned(tables: Mapping[str, Table], at: At | None) -> dict[str, tuple[Table, Head]]:
@@ -172,7 +182,10 @@ def _explained(duckdb: Any, catalog: TendedCatalog, text: str, unknown: Sequence
         every = catalog.tables()
         missing = [name for name in unknown if f"name {name} " in wrong or f'"{name}"' in wrong]
         if isinstance(error, duckdb.CatalogException) and missing:
-            close = get_close_matches(missing[0], every)
+            table, branch = on_branch(missing[0])
+            if table in every:
+                raise NotFound(f"table {table!r} in {catalog.store.url} has no branch {branch!r}") from error
+            close = get_close_matches(table, every)
             there = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(every[:20]) or 'none'}"
             raise NotFound(f"no table {missing[0]!r} in {catalog.store.url}: {there}") from error
         odd = [name for name in every if not name.isidentifier() and name in text and f'"{name}"' not in text]

@@ -230,7 +230,8 @@ class TendedCatalog(ABC):
         "serializable" it counts as a read of every row of these tables, by the thread that calls this.
 
         Requests: a refresh of each table, and one more of all but one; then what scans make. Names that are
-        not plain words stand in double quotes, as in `select * from "my-table"`. Errors while rows are
+        not plain words stand in double quotes, as in `select * from "my-table"`; a branch of a table is
+        `"my-table@branch"`, and may stand beside the table itself. Errors while rows are
         fetched are DuckDB's, with ours in their text, and so is a Ctrl-C that comes while it takes rows from
         us: then the text has "KeyboardInterrupt". `show tables` gives the names of all tables, and
         `describe t` or `show t` the columns of one.

@@ -172,6 +172,41 @@ def test_names_that_need_quotes(catalog: Catalog) -> None:
             catalog.sql(wrong)
 
 
+def test_branches_stand_behind_a_sign(catalog: Catalog) -> None:
+    """Beside the table itself, joined with it, in the past, and in other spellings."""
+    branch = catalog.table("sales").branch("what-if")
+    branch.update("n < 10", {"amount": 0.0})
+    branch.tag("changed")
+    branch.delete("n >= 900")
+    catalog.table("shops").branch("what-if").append([{"shop": "east", "city": "Kyiv"}])
+    counted = 'select count(*), sum(amount) from "sales@what-if"'
+    assert catalog.sql(counted).fetchall() == [(900, 404505.0)]
+    assert catalog.sql(counted.replace("sales@", "SALES@")).fetchall() == [(900, 404505.0)]
+    assert another(catalog).sql(counted, at="changed").fetchall() == [(1000, 499455.0)]
+    both = (
+        'select count(*), count(b.n), sum(a.amount - b.amount) from sales a left join "sales@what-if" b '
+        "on a.n = b.n"
+    )
+    assert catalog.sql(both).fetchall() == [(1000, 900, 45.0)]
+    named = 'select "sales@what-if".n from "sales@what-if" where n = 5 union from "sales@main" select max(n)'
+    assert sorted(catalog.sql(named).fetchall()) == [(5,), (999,)]
+    cities = 'select city from "sales@what-if" join "shops@what-if" using (shop) where n = 3'
+    assert catalog.sql(cities).fetchall() == [("Kyiv",)]
+    assert catalog.sql('describe "sales@what-if"').fetchall()[0][0] == "shop"
+    with pytest.raises(NotFound, match=r"table 'sales' in .* has no branch 'other'"):
+        catalog.sql('from "sales@other"')
+    with pytest.raises(NotFound, match="did you mean 'sales'"):
+        catalog.sql('from "sale@what-if"')
+    branch.append(SALES.slice(0, 1))
+    assert catalog.sql(counted).fetchall() == [(901, 404505.0)]
+
+
+@pytest.mark.parametrize("wrong", ["sales@", "@sales", "sales@a@b", "sales@../x", "sales@refs"])
+def test_signs_that_name_no_branch(catalog: Catalog, wrong: str) -> None:
+    with pytest.raises(NotFound):
+        catalog.sql(f'from "{wrong}"')
+
+
 def test_wrong_queries(catalog: Catalog) -> None:
     with pytest.raises(NotFound, match=r"no table 'salse'.*did you mean 'sales'"):
         catalog.sql("select * from salse")

@@ -195,6 +195,24 @@ def test_collecting_a_dropped_table_is_not_found() -> None:
         handle.append([{"n": 1}])
 
 
+def test_the_handles_of_whoever_drops_a_table_know_at_once() -> None:
+    """What they acknowledged could never be read."""
+    catalog = lake()
+    table = catalog.create_table("t", pa.schema([("n", pa.int64())]))
+    branches = [table.branch("a"), table.branch("b")]
+    table.delete_branch("a")
+    with refused(catalog, NotFound, "branch 'a'", "deleted"):
+        branches[0].append([{"n": 1}])
+    branches[1].append([{"n": 1}])
+    catalog.drop_table("t")
+    with refused(catalog, NotFound, "was dropped"):
+        table.append([{"n": 1}])
+    with refused(catalog, NotFound, "branch 'b'"):
+        branches[1].append([{"n": 1}])
+    catalog.create_table("t").append([{"n": 2}])
+    assert rows(catalog.read("t")) == [{"n": 2}]
+
+
 def test_a_dropped_table_is_gone_for_everybody() -> None:
     catalog = lake()
     catalog.commit("t", [{"a": 1}])

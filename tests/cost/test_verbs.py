@@ -89,6 +89,7 @@ def test_tags(place: Place) -> None:
     table.head()
     assert asked(catalog, lambda: table.tag("one")) == {"list": 2, "put": 1}
     assert asked(catalog, lambda: table.tag("two")) == {"list": 2, "put": 1}
+    assert asked(catalog, lambda: table.tag("two", replace=True)) == {"list": 2, "get": 1, "put": 2}
     assert asked(catalog, table.tags) == {"list": 1, "get": 2}
     assert asked(catalog, lambda: table.head("one")) == {"list": 1, "get": 1}
     assert asked(catalog, lambda: table.delete_tag("two")) == {"get": 1, "delete": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from crdtcat.errors import CommitUnknown, Expired, StoreUnavailable
 from crdtcat.horizons import propose
 from crdtcat.maintenance import ExpireResult
 from crdtcat.protocol import is_base
+from crdtcat.store.attempts import Attempts
 from crdtcat.table import Table
 from tests.catalog.lakes import another, lake
 
@@ -224,10 +226,73 @@ def test_a_tag_that_cannot_be_moved_stays_where_it_is(meanwhile: bool) -> None:
     catalog.store.put = putting  # type: ignore[method-assign]
     with pytest.raises(Expired, match="was not made"):
         table.tag("x", at=versions[1], replace=True)
-    assert len(tried) == (2 if meanwhile else 0)
+    assert len(tried) == 2
     assert found(catalog, "tag", "main") == [0, 1, 2]
     table.tag("x", at=versions[3], replace=True)
     assert found(catalog, "tag", "main") == [0, 1, 2, 3]
+
+
+def test_a_tag_that_is_refused_holds_where_it_was_meanwhile() -> None:
+    """One expirer has proposed and sleeps, so the move is refused; another looks while it is under way."""
+    catalog = lake(**QUICK)
+    table = catalog.create_table("t", SCHEMA)
+    versions = [table.append([{"n": n}]) for n in range(6)]
+    table.tag("x", at=versions[1])
+    put, tried = catalog.store.put, list[int]()
+
+    def putting(name: str, data: Any) -> None:
+        first = is_tag(name) and not tried
+        if first:
+            propose(another(catalog, **QUICK).store, "t", 1, versions[5].id.hlc)
+        put(name, data)
+        if first:
+            tried.append(another(catalog, **QUICK).table("t").expire(older_than=NOW).versions)
+
+    catalog.store.put = putting  # type: ignore[method-assign]
+    with pytest.raises(Expired, match="was not made"):
+        table.tag("x", at=versions[3], replace=True)
+    assert tried == [2], "it holds for what it stood for"
+    assert found(catalog, "tag", "main") == [0, 1]
+    assert another(catalog, **QUICK).verify("t").ok
+
+
+class Killed(BaseException):
+    """Whoever is at work ends here."""
+
+
+@pytest.mark.parametrize("dies", [True, False])
+@pytest.mark.parametrize("forward", [True, False])
+def test_an_expiry_at_every_request_of_a_move(
+    forward: bool, dies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever moves it may die there as well: the tag stands for one of the two, and that can be read."""
+    old, new = (1, 3) if forward else (3, 1)
+    for at in range(8):
+        catalog = lake(**QUICK)
+        table = catalog.create_table("t", SCHEMA)
+        versions = [table.append([{"n": n}]) for n in range(5)]
+        table.tag("x", at=versions[old])
+        with monkeypatch.context() as patched, suppress(Expired, Killed):
+            patched.setattr(Attempts, "_attempt", _expiring(catalog, at, dies=dies))
+            table.tag("x", at=versions[new], replace=True)
+        there = found(catalog, "tag", "main")
+        assert there in ([*range(old + 1)], [*range(new + 1)])
+        another(catalog, **QUICK).table("t").expire(older_than=NOW)
+        assert found(catalog, "tag", "main") == there
+
+
+def _expiring(catalog: Catalog, at: int, *, dies: bool) -> Callable[..., Any]:
+    """Requests, one of which comes after an expiry, or never."""
+    asked, original = itertools.count(), Attempts._attempt
+
+    def attempt(self: Any, kind: Any, name: str, call: Any) -> Any:
+        if next(asked) == at:
+            another(catalog, **QUICK).table("t").expire(older_than=NOW)
+            if dies:
+                raise Killed
+        return original(self, kind, name, call)
+
+    return attempt
 
 
 @pytest.mark.parametrize("name", ["tag", "branch"])
@@ -237,7 +302,8 @@ def test_what_is_named_beside_a_sync_that_takes_over_a_horizon_is_refused(name: 
     there.commit("t", [{"n": 1}])
     there.sync(here)
     there.commit("t", [{"n": 2}])
-    there.table("t").expire(older_than=NOW)
+    time.sleep(0.002)  # what was committed in this millisecond is not older
+    assert there.table("t").expire(older_than=NOW).versions == 2
     here.commit("t", [{"n": 3}])
     said: list[str] = []
 

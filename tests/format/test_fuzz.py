@@ -20,6 +20,7 @@ from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, CrdtcatError, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER, seal, unseal
+from crdtcat.format.kinds import OVERLAY
 from crdtcat.format.ops import decode_ops
 from crdtcat.format.row_ids import unpack_row_ids
 from crdtcat.format.schema_code import decode_schema
@@ -29,7 +30,7 @@ from crdtcat.format.settings import Settings, check_marker, decode_settings
 from crdtcat.format.version import decode_version, encode_version, unpack
 from crdtcat.head import Head, Snapshot
 from crdtcat.limits import ROW_INTERVALS_MAX, VERSION_FILE_BYTES_MAX
-from crdtcat.log import State, decode_bundle, serialize
+from crdtcat.log import State, decode_bundle, encode_bundle, serialize
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.transactions import add_parts
 from crdtcat.scan import Scan
@@ -163,6 +164,32 @@ def test_bundles_with_a_right_checksum_and_wrong_inside(built: list[Corpus]) -> 
         broken = seal(b"B", mutated_bytes(body_of(data), rnd))
         refused += not consume(store, [(renamed(name, broken), broken)], table)
     assert refused > ROUNDS * 0.2
+
+
+def test_chunks_whose_rows_are_nowhere_are_damage(built: list[Corpus]) -> None:
+    """Rows without a place were damage when they were read; an update without one was left out in silence."""
+    seen = set[int]()
+    for _, versions, bundles, _ in built:
+        for name, data in versions:
+            body = unpack(body_of(data), name)
+            if not any(body.get(key) for key in ("a", "i")):
+                continue
+            seen.update(body.get("b", ()))
+            body.pop("a", None)
+            if body.get("i"):
+                body["i"] = [*body["i"][:-1], None]
+            broken = seal(b"V", msgpack.packb(body))
+            with pytest.raises(Corrupt, match="neither a place nor inlined rows"):
+                State(FOLDER).joined([(renamed(name, broken), broken)])
+        for name, _ in bundles:
+            log = State(FOLDER).joined(bundles).log
+            kept = log.place_chunk != log.chunk_count - 1
+            columns = ("place_chunk", "place_segment", "place_group")
+            wrong = log.with_(**{column: getattr(log, column)[kept] for column in columns})
+            broken = encode_bundle(wrong, FOLDER)
+            with pytest.raises(Corrupt, match="a chunk without a place"):
+                State(FOLDER).joined([(renamed(name, broken), broken)])
+    assert OVERLAY in seen
 
 
 @pytest.mark.parametrize("column", ["place_group", "rows"])

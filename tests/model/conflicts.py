@@ -9,7 +9,8 @@ Decisions:
 - A row that no standing version added (its author's key was used before, for other rows) is not there to be
   updated or lost.
 - A pair in which both read nothing is counted, not listed.
-- Losers below the horizon are forgotten with the rest of their history.
+- What met below the horizon is forgotten with the rest of its history, but for what decides how a column is
+  read. What lost to a version above it is listed as before.
 - Compactions neither win nor lose; conflicts come from the deltas, so compaction changes none.
 """
 
@@ -24,6 +25,9 @@ from tests.model.columns import Schema
 from tests.model.rows import contains, known_as, overlays, twin_insertions
 from tests.model.standing import View
 from tests.model.versions import ALL, Scope, Settings, Version
+
+LASTING = ("column", "misfit")
+"""Kinds that decide how a column is read, for as long as it is."""
 
 
 class Conflict(NamedTuple):
@@ -59,7 +63,7 @@ def conflicts(view: View, settings: Settings, columns: Schema) -> Conflicts:
     by_id = view.by_id()
     listed, blind = [], 0
     for conflict in sorted(found, key=lambda item: (item.kind, repr(item.what), item.winner, item.loser)):
-        if conflict.loser in view.expired:
+        if conflict.kind not in LASTING and {conflict.winner, conflict.loser} <= view.expired | {ROOT}:
             continue
         if conflict.kind == "cell" and by_id[conflict.winner].blind and by_id[conflict.loser].blind:
             blind += 1

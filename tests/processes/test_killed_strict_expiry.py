@@ -18,6 +18,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from crdtcat import Catalog
 from crdtcat.errors import CommitUnknown, StoreUnavailable
 from crdtcat.protocol import is_boundary
@@ -67,6 +69,7 @@ def keep_up(url: str, verb: str) -> None:
             VERBS[verb](Catalog(url, **OPTIONS).table("t"))
 
 
+@pytest.mark.timeout(3600 if FULL else 300)
 def test_killed_while_they_append_expire_bundle_and_collect(tmp_path: Path) -> None:
     url, chance = str(tmp_path / "lake"), random.Random(11)
     Catalog(url, **OPTIONS).create_table("t", SCHEMA, mode="cas").append(rows(-1, 0))

@@ -16,6 +16,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from crdtcat import Catalog
 from crdtcat.errors import CommitUnknown, StoreUnavailable
 from crdtcat.protocol.names import TRANSACTIONS, closed_number
@@ -68,6 +70,7 @@ def keep_up(url: str, verb: str, seed: int) -> None:
             VERBS[verb](Catalog(url, **OPTIONS), chance.choice(TABLES))
 
 
+@pytest.mark.timeout(3600 if FULL else 300)
 def test_killed_while_they_commit_expire_bundle_and_collect(tmp_path: Path) -> None:
     url, chance = str(tmp_path / "lake"), random.Random(12)
     catalog = Catalog(url, **OPTIONS)

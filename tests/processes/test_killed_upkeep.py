@@ -17,6 +17,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from crdtcat import Catalog
 from crdtcat.errors import CommitUnknown, Expired, StoreUnavailable
 from crdtcat.table import Table
@@ -139,6 +141,7 @@ class Children:
         return sum(map(len, found.values()))
 
 
+@pytest.mark.timeout(3600 if FULL else 300)
 def test_killed_while_they_merge_expire_sync_compact_and_collect(tmp_path: Path) -> None:
     children = Children(tmp_path, seed=7)
     table = Catalog(children.url, **OPTIONS).create_table("t", SCHEMA)

@@ -95,6 +95,29 @@ def test_filters_and_counts_see_what_rows_hold_now() -> None:
     assert table.scan(["name"], "value = 1000").to_table().to_pylist() == [{"name": "n2"}]
 
 
+@pytest.mark.parametrize("inline_bytes", [0, 64 * 1024])
+@pytest.mark.parametrize("compacts", [False, True])
+def test_neighbours_that_have_no_value_have_none(inline_bytes: int, compacts: bool) -> None:
+    """A column that had no type at first, and one whose values do not fit: nulls of Arrow's own making."""
+    catalog = lake(inline_bytes=inline_bytes)
+    table = catalog.create_table("t")
+    table.append(pa.table({"n": range(20), "x": pa.nulls(20)}))
+    table.append(pa.table({"n": [20], "x": [7]}))
+    table.update("n = 0", {"x": 2**40 - 1})
+    expected = [2**40 - 1, *[None] * 19, 7]
+    handles = [catalog.create_table("u"), another(catalog, inline_bytes=inline_bytes).table("u")]
+    handles[0].append(pa.table({"n": [20], "y": [7]}))
+    handles[1].append(pa.table({"n": range(20), "y": map(str, range(20))}))  # without knowing
+    others = another(catalog, inline_bytes=inline_bytes).table("u")
+    others.update("n = 0", {"y": 2**40 - 1})
+    if compacts:
+        table.compact()
+        others.compact()
+    assert another(catalog).read("t")["x"].to_pylist() == expected
+    assert another(catalog).read("u")["y"].to_pylist() == [7, *expected[:-1]]
+    assert another(catalog).table("t").verify("content").ok
+
+
 def test_two_handles_change_different_cells_of_one_row() -> None:
     catalog = lake()
     first = filled(catalog)

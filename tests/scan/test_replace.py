@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat.chunks.types import storage_type, to_storage
-from crdtcat.scan.layers import Orders, Part
+from crdtcat.scan.layers import Cells, Orders, Part
 from crdtcat.scan.replace import replaced
 from crdtcat.testing.strategies import arrow_arrays, arrow_types
 from tests.bounds import bounded
@@ -71,6 +74,15 @@ def test_a_dictionary_with_nulls_some_of_which_get_values() -> None:
     new = Part(np.array([1, 4]), pa.array(["x", None, "y"]), np.array([2, 1]))
     assert laid_over(base, [new]).to_pylist() == ["a", "y", "b", None, None]
     assert laid_over(base, []).equals(pa.array(["a", None, "b", None, "a"]))
+
+
+@pytest.mark.parametrize("type", [pa.int8(), pa.int32(), pa.int64(), pa.float64(), pa.timestamp("us")])
+@pytest.mark.parametrize("made", [pa.nulls, lambda n, t: pa.nulls(n).cast(t)])
+def test_nulls_whose_values_and_validity_are_one_memory(type: pa.DataType, made: Any) -> None:
+    values = pa.array([127], pa.int8()).cast(pa.int64()).cast(type)
+    found = replaced(made(20, type), Cells(np.array([0]), values), owned=True)
+    assert found.to_pylist() == [values[0].as_py(), *[None] * 19]
+    found.validate(full=True)
 
 
 def test_memory_that_is_nobody_elses_is_used_again_and_only_then() -> None:

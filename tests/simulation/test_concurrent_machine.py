@@ -291,6 +291,18 @@ TestConcurrentMachine.settings = settings(  # in full, other histories each time
 )
 
 
+def test_what_lost_below_the_horizon_to_a_version_above_it_is_listed() -> None:
+    """A clock that is an hour ahead: its overwrite stays in history, and what it beat does not."""
+    machine = ConcurrentMachine()
+    machine.create()
+    machine.overwrites(branch=2, count=3, handle=1, p=1, table="parted")
+    machine.overwrites(branch=1, count=1, handle=2, p=1, table="parted")
+    machine.expires(handle=2, last=1, table="parted")
+    (lost,) = machine.lake.handles[2].table("parted", "main").conflicts()
+    assert lost.kind == "overwrite"
+    machine.teardown()
+
+
 FAULTS: Final[dict[str, tuple[Any, str, Callable[..., Any]]]] = {
     "clocks do not move past what was seen": (HybridClock, "observe", lambda *_: None),
     "rows that were deleted one by one stay": (change, "with_deletes", lambda removed, _: dict(removed)),

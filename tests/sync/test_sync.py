@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from crdtcat import Catalog
 from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, NotFound
+from crdtcat.protocol import is_base
 from crdtcat.store import open_store
 from crdtcat.testing.faulty import FaultyStore, nth
 from crdtcat.testing.invariants import head_value
@@ -145,6 +146,7 @@ def test_versions_below_a_horizon_are_refused_by_name() -> None:
     a.sync(b)
     old = b.commit("t", [{"n": 2}])
     a.commit("t", [{"n": 3}])
+    time.sleep(0.002)  # what is of this very millisecond is not older than nothing
     a.table("t").expire(older_than=timedelta(0))
     result = a.sync(b)
     assert str(old.id) in result.refused["t"]
@@ -161,6 +163,7 @@ def test_a_new_replica_of_a_table_that_was_expired() -> None:
     a.table("t").delete("n = 1")
     a.table("t").overwrite([{"n": 7}, {"n": 8}])
     a.table("t").update("n = 8", {"n": 9})
+    time.sleep(0.002)
     a.table("t").expire(older_than=timedelta(0))
     a.table("t").collect()
     a.commit("t", [{"n": 10}])
@@ -313,6 +316,37 @@ def test_a_tag_keeps_a_replica_from_following_a_horizon() -> None:
     b.table("t").delete_tag("one")
     assert a.sync(b).ok
     converged(a, b, "t")
+
+
+@pytest.mark.parametrize("brings", [False, True])
+def test_another_expiry_that_is_faster_is_no_success(brings: bool) -> None:
+    """What a replica takes over is folded there by another: with it, by another sync, all is well."""
+    a, b = lake(**QUICK), lake(**QUICK)
+    a.commit("t", [{"n": 1}])
+    a.sync(b)
+    passed = a.commit("t", [{"n": 2}])
+    _expire(a)
+    b.commit("t", [{"n": 3}])
+    time.sleep(0.002)
+    put, waiting = b.store.put_if_absent, [True]
+
+    def meanwhile(name: str, data: Any) -> bool:
+        if is_base(name) and waiting:
+            waiting.clear()
+            other = another(b, **QUICK)
+            assert a.sync(other).ok if brings else other.table("t").expire(older_than=timedelta(0)).versions
+        return put(name, data)
+
+    b.store.put_if_absent = meanwhile  # type: ignore[method-assign]
+    result = another(a, **QUICK).sync(b)
+    assert not waiting
+    assert result.ok == brings
+    if brings:
+        converged(a, b)
+    else:
+        assert str(passed.id) in result.refused["t"]
+        assert "was faster" in result.refused["t"]
+        assert (sorted(numbers(a)), sorted(numbers(b))) == ([1, 2, 3], [1, 3])
 
 
 def test_a_damaged_segment_is_not_carried() -> None:

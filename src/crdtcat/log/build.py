@@ -157,8 +157,13 @@ class LogBuilder:
             self._inline.update(
                 ((key, ordinal), as_bytes(data)) for ordinal, data in enumerate(inline) if data is not None
             )
-        places = body.get("a")
-        if places is None:
+        places = body.get("a", ())
+        there = set(places[::3])
+        if len(there) < count and inline is not None:
+            there.update(ordinal for ordinal, data in enumerate(inline) if data is not None)
+        if len(there) < count:  # its rows are nowhere: left out, cells that it rewrote would be the old ones
+            raise Corrupt(name, "a chunk has neither a place nor inlined rows")
+        if not places:
             return
         known = self._segments
         numbers: list[int] = []

@@ -41,7 +41,16 @@ class Brought:
 
     def refusal(self, session: Session, possible: int, horizon: int, held_by: Sequence[str]) -> str:
         """Why it cannot be folded here up to a horizon, or nothing; tags and branches allow `possible`."""
-        ours, url = below(session.state.log, horizon), session.store.url
+        known, url = session.state.log, session.store.url
+        passed = (known.find(self.log.ids) < 0) & (self.log.id_fields["hlc"] < known.horizon)
+        passed &= ~self.log.is_upkeep
+        if passed.any():
+            first = self.log.id_at(int(np.flatnonzero(passed)[0]))
+            return (
+                f"an expiry of {url} was faster, and passed {int(passed.sum())} versions of {self.url} by, "
+                f"the first is {first}"
+            )
+        ours = below(known, horizon)
         lost = ~np.isin(ours.ids, self.admitted) & ~ours.is_upkeep
         if lost.any():
             first = ours.id_at(int(np.flatnonzero(lost)[0]))

@@ -11,7 +11,7 @@ from crdtcat.log import Log
 from crdtcat.session import Session
 from crdtcat.verbs.branches import Life, needed_starts, open_life
 from crdtcat.verbs.naming import FOREVER, branch_holds, tag_holds
-from crdtcat.verbs.travel import list_tags
+from crdtcat.verbs.tags import held_by_tags
 
 
 def holds(session: Session, log: Log) -> dict[str, int]:
@@ -23,8 +23,9 @@ def holds(session: Session, log: Log) -> dict[str, int]:
     for life, start in needed_starts(session.store, session.table, session.settings.incarnation).items():
         name = life.branch if life.number == 1 else f"{life.branch}~{life.number}"
         found[f"branch {name}"] = branch_holds(log, _spelled_out(session, log, start))
-    tagged = {f"tag {name}": tag_holds(log, snapshot) for name, snapshot in list_tags(session).items()}
-    return found | tagged
+    for name, snapshots in held_by_tags(session).items():
+        found[f"tag {name}"] = min(tag_holds(log, snapshot) for snapshot in snapshots)
+    return found
 
 
 def _spelled_out(session: Session, log: Log, start: BranchStart) -> Snapshot:

@@ -14,7 +14,6 @@ carried, and which is not, says `crdtcat.maintenance.carried`.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,17 +21,13 @@ from typing import Final
 
 import numpy as np
 
-from crdtcat.chunks.footer import footer_digest
-from crdtcat.chunks.segment import segment_name
 from crdtcat.clock import HybridClock
 from crdtcat.closing import require_settled
-from crdtcat.errors import Corrupt, CrdtcatError, Expired, InvalidArgument, Missing, NotFound
+from crdtcat.errors import CrdtcatError, Expired, InvalidArgument, NotFound
 from crdtcat.format.kinds import ROWS
-from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
 from crdtcat.incarnations import MAIN, all_settings, create, current_settings
 from crdtcat.log import Log, select
-from crdtcat.log.join import in_order
 from crdtcat.lost_settings import require_none
 from crdtcat.maintenance.brought import Brought, lacked
 from crdtcat.maintenance.bundling import publish_bundle
@@ -40,7 +35,7 @@ from crdtcat.maintenance.carried import carried
 from crdtcat.maintenance.expire import check_can_fold, fold, wait_until_old
 from crdtcat.maintenance.merge import require_counted
 from crdtcat.maintenance.progress import Progress, Tell
-from crdtcat.object_bytes import ObjectBytes
+from crdtcat.maintenance.segment_copy import copy_segments
 from crdtcat.options import Options
 from crdtcat.session import Session
 from crdtcat.store import Store
@@ -114,9 +109,10 @@ def sync(
 ) -> SyncResult:
     """Exchange the versions of tables between two stores. Both have a catalog's marker.
 
-    Costs the settings of all tables on both sides, a refresh of each log, 1 GET and 1 PUT per segment that a
-    side lacks, 1 PUT and 1 LIST per group of versions. Memory: both logs of a table, and one segment. Raises
-    `NotFound` for a table that neither side has, and what the stores raise; what was carried by then stays.
+    Costs the settings of all tables on both sides, a refresh of each log, what `copy_segments` costs for each
+    segment that a side lacks, 1 PUT and 1 LIST per group of versions. Memory: both logs of a table, and a few
+    pieces of a segment. Raises `NotFound` for a table that neither side has, and what the stores raise; what
+    was carried by then stays.
     """
     began = time.monotonic()
     found = _names(here, there, tables)
@@ -218,7 +214,7 @@ def _carry(source: Session, target: Session, tell: Tell) -> Transfer:
     if len(wanted.folded):
         segments, total = _folded(source, target, wanted.folded, names)
     for group in _groups(wanted.others):
-        moved, copied, size = _copied(source.store, target.store, group, names)
+        moved, copied, size = copy_segments(source.store, target.store, group, names)
         publish_bundle(target, moved)
         segments, total = segments + copied, total + size
         tell(
@@ -244,7 +240,7 @@ def _folded(source: Session, target: Session, folded: Log, names: dict[bytes, by
             "source's horizon says nothing of: expire it there first, as far"
         )
     theirs = source.state.log
-    moved, segments, total = _copied(source.store, target.store, lacked(folded, target), names)
+    moved, segments, total = copy_segments(source.store, target.store, lacked(folded, target), names)
     wait_until_old(target, theirs.horizon)
     fold(target, theirs.horizon, Brought(moved, theirs.ids[theirs.is_folded], source.store.url))
     return segments, total
@@ -259,34 +255,3 @@ def _groups(carried: Log) -> Iterator[Log]:
     number = np.maximum(np.cumsum(size) // GROUP_BYTES, np.arange(len(carried)) // GROUP_VERSIONS)
     for each in np.unique(number).tolist():
         yield select(carried, number == each)
-
-
-def _copied(source: Store, target: Store, group: Log, names: dict[bytes, bytes]) -> tuple[Log, int, int]:
-    """The group with places in the target, and how many segments of how many bytes were copied for it."""
-    titles = [group.segment_name.tobytes()[at : at + 24] for at in range(0, 24 * len(group.segment_name), 24)]
-    fresh = [title for title in titles if title not in names]
-    total = 0
-    for title in fresh:
-        here = segment_name(title[:16], title[16:])
-        new = title[:16] + secrets.token_bytes(8)
-        data = _whole(source, here, group, titles.index(title))
-        target.put(segment_name(new[:16], new[16:]), data)
-        names[title] = new
-        total += len(data)
-    renamed: Array = np.array([names[title] for title in titles], "S24")
-    return in_order(group.with_(segment_name=renamed)) if titles else group, len(fresh), total
-
-
-def _whole(source: Store, name: str, group: Log, at: int) -> ObjectBytes:
-    """A segment, checked against what the log says of it. Raises `Corrupt`."""
-    try:
-        data = source.get(name)
-    except Missing as error:
-        raise Corrupt(name, "missing, and versions refer to it") from error
-    size, footer = int(group.segment_size[at]), int(group.segment_footer[at])
-    if (
-        len(data) < size
-        or footer_digest(size, data[size - footer : size]) != group.segment_digest[at].tobytes()
-    ):
-        raise Corrupt(name, "not the segment that versions refer to")
-    return data[:size]

@@ -28,7 +28,7 @@ from crdtcat.protocol import bundle_number, claim_name
 from crdtcat.protocol.names import TRANSACTIONS, hint_name, is_decision
 from crdtcat.session import Session
 from crdtcat.verbs.branches import lives
-from crdtcat.verbs.travel import tag_folder
+from crdtcat.verbs.tags import decode_tag, tag_folder
 
 
 class Named:
@@ -67,9 +67,7 @@ class Named:
                 content = unseal_json(data, name)
                 if seal_json(content) != data:
                     raise Corrupt(name, "damaged: not the bytes that were written")
-                tags[name] = Snapshot.parse(content["snapshot"])
-            except (InvalidArgument, KeyError, TypeError):
-                self._check.problems.append(Problem(name, "not a tag", 0, 0))
+                tags[name] = decode_tag(data, name)[0]
             except DataError as error:
                 self._check.problems.append(Problem(name, why_of(error), 0, 0))
         return tags

@@ -136,12 +136,12 @@ class ChangedEntries:
 
     def _owned(self, entry: int, columns: Sequence[Column]) -> list[bool]:
         """Per column, whether what was decoded for it is nobody else's: for this entry alone, and no other
-        column of it."""
+        column of it; and whether it is as it was decoded."""
         if not self._chunks.is_stored(entry):
             return [False] * len(columns)
-        fields = [self._holding.source(column, entry).field for column in columns]
-        names = [None if field is None else field.name for field in fields]
-        return [name is not None and names.count(name) == 1 for name in names]
+        sources = [self._holding.source(column, entry) for column in columns]
+        names = [None if source.field is None else source.field.name for source in sources]
+        return [source.same and names.count(name) == 1 for name, source in zip(names, sources, strict=True)]
 
     def _ages(self, stamps: Stamps, stored: pa.Table) -> Integers:
         """Per row, the version that wrote its cell, or OLDEST."""

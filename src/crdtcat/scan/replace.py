@@ -48,7 +48,7 @@ def replaced(base: pa.Array, cells: Cells | None, *, owned: bool = False) -> pa.
 
 def _put_in(base: pa.Array, width: str, cells: Cells, *, owned: bool) -> pa.Array:
     data = _values(base, width)
-    if not (owned and data.flags.writeable):
+    if not (owned and data.flags.writeable) or _is_shared(base):
         data = pooled_copy(data)
     data[cells.rows] = _values(cells.values, width)
     buffers = [None, pa.py_buffer(data)]
@@ -57,6 +57,13 @@ def _put_in(base: pa.Array, width: str, cells: Cells, *, owned: bool) -> pa.Arra
         valid[cells.rows] = np.asarray(cells.values.is_valid())
         buffers[0] = pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(base.type, len(base), buffers)
+
+
+def _is_shared(base: pa.Array) -> bool:
+    """Whether values and validity are the same memory. Arrow makes nulls so: a value that is put into it
+    would be read as the validity of the first rows, too."""
+    validity, data = base.buffers()
+    return validity is not None and data is not None and validity.address == data.address
 
 
 def _gathered(base: pa.Array, cells: Cells) -> pa.Array:

@@ -11,7 +11,7 @@ from crdtcat.table.columns import Columns
 from crdtcat.table.reads import Reads
 from crdtcat.table.tended import Tended
 from crdtcat.table.writes import Writes
-from crdtcat.verbs import branches, travel
+from crdtcat.verbs import branches, tags, travel
 from crdtcat.verbs.branches import Branch
 from crdtcat.verbs.restore import restore
 from crdtcat.verbs.travel import At
@@ -32,7 +32,8 @@ class Table(Reads, Writes, Columns, Tended):
 
     def tag(self, name: str, at: At | None = None, *, replace: bool = False) -> Snapshot:
         """Name a snapshot. Raises `AlreadyExists` if the name is another one's, unless `replace`, and
-        `Expired` where an expiry passes the snapshot at this moment. Requests: a refresh, 1 PUT and 1 LIST.
+        `Expired` where an expiry passes the snapshot at this moment: then a tag that was there stays as it
+        was. Requests: a refresh, 1 PUT and 1 LIST; with `replace` a GET more, and a PUT for one that moves.
 
         A name that is a date, "2026-01-01", is a tag from then on in `at=`; pass a `date` to mean the moment
         at which the day begins.
@@ -41,11 +42,11 @@ class Table(Reads, Writes, Columns, Tended):
 
     def tags(self) -> dict[str, Snapshot]:
         """All tags. One LIST, and one GET for each."""
-        return travel.list_tags(self._session)
+        return tags.list_tags(self._session)
 
     def delete_tag(self, name: str) -> None:
         """Remove a tag; the snapshot stays readable by its token. Raises `NotFound`."""
-        travel.delete_tag(self._session, name)
+        tags.delete_tag(self._session, name)
 
     def restore(self, at: At, *, metadata: Mapping[str, Any] | None = None) -> Version:
         """Make the table what it was at `at`, as a new version over the old chunks."""
@@ -88,4 +89,10 @@ class Table(Reads, Writes, Columns, Tended):
     def delete_branch(self, name: str) -> None:
         """Delete a branch for everybody. What was merged stays. Raises `NotFound`, `InvalidArgument`."""
         branches.delete_branch(self._session, name)
-        self._branches.pop(name, None)
+        if (handle := self._branches.pop(name, None)) is not None:
+            handle._ended()
+
+    def _ended(self) -> None:
+        """What this handle is on was just dropped, and nothing that is committed by it can be read again."""
+        for handle in (self, *self._branches.values()):
+            handle._session.dropped = True

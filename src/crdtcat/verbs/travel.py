@@ -1,4 +1,4 @@
-"""Time travel: `at=` in all its forms, tags, restore."""
+"""Time travel: `at=` in all its forms, and naming snapshots."""
 
 from __future__ import annotations
 
@@ -10,26 +10,15 @@ import numpy as np
 from crdtcat.arguments import is_no_moment, require_flag
 from crdtcat.clock import VersionId, hlc
 from crdtcat.closing import require_settled
-from crdtcat.errors import (
-    AlreadyExists,
-    Corrupt,
-    Expired,
-    InvalidArgument,
-    InvalidName,
-    LimitExceeded,
-    NotFound,
-)
-from crdtcat.format.frame import FORMAT_NUMBER
-from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.errors import AlreadyExists, Expired, InvalidArgument, InvalidName, LimitExceeded, NotFound
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.snapshot import is_token, versions_of
 from crdtcat.log import select
 from crdtcat.log.log import ID, Log
-from crdtcat.names import validate_tag_name
 from crdtcat.session import Session
-from crdtcat.store import Missing
 from crdtcat.verbs.naming import require_held, tag_holds
+from crdtcat.verbs.tags import encode_tag, list_tags, moving, read_tag, tag_path
 
 At = Snapshot | Head | Version | VersionId | datetime | date | str
 """A snapshot or its token, a head, a version or its id, a tag's name, or a moment (naive means UTC).
@@ -112,7 +101,7 @@ def _parse(session: Session, text: str) -> Snapshot | VersionId | datetime:
             if _HEX.fullmatch(text)
             else _forms(session)
         )
-        raise NotFound(f"table {session.table!r} has no tag {text!r}; {hint}") from None
+        raise NotFound(f"table {session.table!r} has no tag {text!r:.80}; {hint}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -137,33 +126,22 @@ def _by(log: Log, moment: datetime) -> Array:
     return found
 
 
-def tag_folder(session: Session) -> str:
-    """Where a table's tags are."""
-    incarnation = session.settings.incarnation
-    return f"tables/{session.table}/refs/{'tags' if incarnation == 1 else f'tags~{incarnation}'}/"
-
-
-def _tag_name(session: Session, name: str) -> str:
-    return f"{tag_folder(session)}{validate_tag_name(name)}.json"
-
-
 def write_tag(session: Session, name: str, at: At | None, *, replace: bool) -> Snapshot:
-    """Name a snapshot. One PUT and one LIST after resolving `at`, with `replace` a GET and a LIST more; a
-    refresh more for each LIST that finds an expiry. Raises `AlreadyExists` unless `replace`, `Expired` where
-    an expiry passes it at this moment: then the name stays what it was."""
+    """Name a snapshot. One PUT and one LIST after resolving `at`, with `replace` a GET more, and a PUT more
+    where the tag is there; a refresh more where the LIST finds an expiry. Raises `AlreadyExists` unless
+    `replace`, `Expired` where an expiry passes it at this moment: then the name stays what it was."""
     require_flag("replace", replace)
-    path = _tag_name(session, name)
+    path = tag_path(session, name)
     if is_token(name) or _is_version_id(name):
         raise InvalidName(f"tag name {name!r} looks like a snapshot token or a version id: choose another")
     head = head_at(session, at)
     require_settled(session)
-    data = seal_json({"format": FORMAT_NUMBER, "snapshot": str(head.snapshot)})
-    (before,) = session.store.get_many([(path, 0, None)]) if replace else (None,)
-    if before is not None:  # it holds the horizon: not to be taken away for what is refused
-        _require_held(session, name, head)
+    store, data = session.store, encode_tag(head.snapshot)
+    (before,) = store.get_many([(path, 0, None)]) if replace else (None,)
+    between = None if before is None else moving(before, path, head.snapshot)
     if replace:
-        session.store.put(path, data)
-    elif not session.store.put_if_absent(path, data):
+        store.put(path, between or data)
+    elif not store.put_if_absent(path, data):
         raise AlreadyExists(
             f"table {session.table!r} already has a tag {name!r}; pass replace=True to move it"
         )
@@ -171,10 +149,12 @@ def write_tag(session: Session, name: str, at: At | None, *, replace: bool) -> S
         _require_held(session, name, head)
     except Expired:
         if before is None:
-            session.store.delete([path])
+            store.delete([path])
         else:
-            session.store.put(path, bytes(before))
+            store.put(path, bytes(before))
         raise
+    if between is not None:
+        store.put(path, data)
     return head.snapshot
 
 
@@ -183,34 +163,3 @@ def _require_held(session: Session, name: str, head: Head) -> None:
         require_held(session, head.snapshot, head.log.horizon, tag_holds)
     except Expired as error:
         raise Expired(f"tag {name!r} was not made: {error}") from error
-
-
-def read_tag(session: Session, name: str) -> Snapshot | None:
-    """The snapshot a tag names, or `None`. One GET."""
-    try:
-        path = _tag_name(session, name)
-    except ValueError:
-        return None
-    try:
-        data = session.store.get(path)
-    except Missing:
-        return None
-    try:
-        return Snapshot.parse(unseal_json(data, path)["snapshot"])
-    except (InvalidArgument, KeyError) as error:
-        raise Corrupt(path, "not a tag") from error
-
-
-def list_tags(session: Session) -> dict[str, Snapshot]:
-    """All tags. One LIST and one GET for each."""
-    folder = tag_folder(session)
-    names = [item.name.removeprefix(folder).removesuffix(".json") for item in session.store.list(folder)]
-    found = {name: read_tag(session, name) for name in names}
-    return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
-
-
-def delete_tag(session: Session, name: str) -> None:
-    """Remove a tag. Raises `NotFound`."""
-    if read_tag(session, name) is None:
-        raise NotFound(f"table {session.table!r} has no tag {name!r}")
-    session.store.delete([_tag_name(session, name)])

@@ -13,7 +13,6 @@ makes bounds unknown, so known bounds imply that there is none.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
@@ -26,6 +25,7 @@ import pyarrow.types as pt
 from crdtcat.chunks.statistics import Domain, domain
 from crdtcat.limits import STATISTICS_BYTES_MAX
 from crdtcat.scan.filters.literals import float_floor
+from crdtcat.scan.filters.members import Members, is_nan
 from crdtcat.scan.filters.predicate import Operator
 
 Bits = npt.NDArray[np.bool_]
@@ -133,15 +133,12 @@ class Range:
         """Where the upper bound is known and satisfies the comparison with a domain value."""
         return self._known_max & _compared(self._maximum, sign, literal)
 
-    def membership(self, values: Sequence[Any]) -> tuple[Bits, Bits]:
+    def membership(self, values: Members) -> tuple[Bits, Bits]:
         """Where all values certainly are in a list, and where certainly none is. Binary search per entry."""
-        numbers = [value for value in values if not _is_nan(value)]
-        nan = np.zeros(len(self._known_min), np.bool_) if len(numbers) == len(values) else ~self.known
-        if not numbers:
+        nan = ~self.known if values.has_nan else np.zeros(len(self._known_min), np.bool_)
+        lows, highs = self._ends(values)
+        if not len(lows):
             return np.zeros(len(self._known_min), np.bool_), ~nan
-        pairs = sorted(interval(value) for value in numbers)
-        kind = {"int": np.int64, "float": np.float64, "bytes": np.object_}[self._domain]
-        lows, highs = (_array([pair[side] for pair in pairs], kind) for side in (0, 1))
         # Only entries whose range meets the list's own range are searched one by one.
         near = ~(self.minimum_is(">", lows[-1]) | self.maximum_is("<", highs[0]))
         places = np.flatnonzero(near)
@@ -156,6 +153,16 @@ class Range:
         every[places] = one
         none[places] = ~(inside & (~known_max | (highs[at] <= maximum)).astype(np.bool_))
         return every, none & ~nan
+
+    def _ends(self, values: Members) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """The intervals around the values of a list, without NaN: their lower ends, rising, and the upper."""
+        texts = values.texts() if self._domain == "bytes" else None
+        ends = values.numbers() if texts is None else _array(texts, np.object_)
+        if ends is not None:
+            return ends, ends
+        pairs = sorted(interval(value) for value in values if not is_nan(value))
+        kind = {"int": np.int64, "float": np.float64, "bytes": np.object_}[self._domain]
+        return _array([low for low, _ in pairs], kind), _array([high for _, high in pairs], kind)
 
     def _domain_values(self, side: Any, places: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
         if self._domain != "bytes":
@@ -188,7 +195,3 @@ def _array(values: list[Any], kind: Any) -> npt.NDArray[Any]:
     array = np.empty(len(values), kind)
     array[:] = values
     return array
-
-
-def _is_nan(value: Any) -> bool:
-    return bool(pt.is_floating(value.type)) and math.isnan(value.as_py())

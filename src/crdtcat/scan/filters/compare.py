@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from crdtcat.scan.filters.literals import Value, fit, is_nan, wrong_kind
+from crdtcat.scan.filters.literals import Value, fit, is_nan, normalize, wrong_kind
+from crdtcat.scan.filters.members import Members
 from crdtcat.scan.filters.operand import Computed, Operand
 from crdtcat.scan.filters.predicate import Always, Compare, Constant, In, IsNaN, Not, Operator, Or, Predicate
 
@@ -47,13 +48,22 @@ def compare(operand: Operand, operator: Operator, value: Value | None, *, sql: b
     return Compare(operand, operator, floor, nan_is_greatest=sql and pt.is_floating(operand.type))
 
 
-def contained(operand: Operand, values: Iterable[Value | None], *, sql: bool) -> Predicate:
+def contained(operand: Operand, values: Iterable[Any], *, sql: bool) -> Predicate:
     """`operand in (values)`. In SQL a null in the list makes misses unknown; in Arrow it matches nulls.
+
+    Values are as `normalize` takes them. Those of the operand's own kind, and arrays of its type, are
+    converted all at once.
 
     Raises:
         InvalidFilter: a literal is of another kind than the operand.
     """
-    values = list(values)
+    values = values if isinstance(values, pa.Array) else list(values)
+    members = Members.at_once(values, operand.type)
+    if members is not None:
+        null = values.null_count > 0 if isinstance(values, pa.Array) else None in values
+        members = members.with_both_zeros() if sql and pt.is_floating(operand.type) else members
+        return _found(operand, members, sql=sql, null=null)
+    values = [normalize(value) for value in values]
     null = None in values
     kept: dict[str, Any] = {}  # by how they are written: as scalars both zeros are equal
     target = operand
@@ -62,7 +72,11 @@ def contained(operand: Operand, values: Iterable[Value | None], *, sql: bool) ->
         kept.update({repr(member): member for member in _members(target, met, sql=sql)})
     if target is not operand:  # one value forced a detour through floats: let every value take it
         return _any_of([compare(operand, "=", value, sql=sql) for value in values])
-    found = In(operand, tuple(kept.values()), null=None if sql else null)
+    return _found(operand, Members.of(kept.values(), operand.type), sql=sql, null=null)
+
+
+def _found(operand: Operand, members: Members, *, sql: bool, null: bool) -> Predicate:
+    found = In(operand, members, null=None if sql else null)
     return Or((found, Constant(None))) if sql and null else found
 
 

@@ -60,7 +60,7 @@ def to_expression(predicate: Predicate) -> Any:  # noqa: C901, PLR0911, PLR0912 
             )
         case In(operand, values, null):
             subject = operand.expression()
-            found = subject.isin(pa.array(values, operand.type))
+            found = subject.isin(values.array)
             if null is True:
                 return found | pc.is_null(subject)
             return found if null is False else _unless_null(subject, found)

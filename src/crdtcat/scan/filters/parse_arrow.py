@@ -210,7 +210,7 @@ def _membership(field: Field, options: dict[str, Any], nulls: int | None = None)
         or nulls not in (_MATCH, _SKIP, _EMIT_NULL)
     ):
         return None
-    found = contained(field, [normalize(value) for value in values], sql=False)
+    found = contained(field, values, sql=False)
     if not isinstance(found, In):
         return None
     null = None if nulls == _EMIT_NULL else found.null if nulls == _MATCH else False

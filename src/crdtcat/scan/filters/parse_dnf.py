@@ -13,7 +13,7 @@ exactly instead.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +75,7 @@ def _condition(condition: Any, schema: pa.Schema) -> Predicate:
     if not rest:
         raise InvalidFilter(f"{condition!r}: {sign!r} needs a value")
     if sign in ("in", "not in"):
-        found = contained(field, [normalize(value) for value in _members(rest[0])], sql=False)
+        found = contained(field, _members(rest[0]), sql=False)
         return found if sign == "in" else Not(found)
     if sign not in _SIGNS:
         known = ", ".join((*_SIGNS, "in", "not in", "is null", "is not null"))
@@ -83,9 +83,14 @@ def _condition(condition: Any, schema: pa.Schema) -> Predicate:
     return compare(field, _SIGNS[sign], normalize(rest[0]), sql=False)
 
 
-def _members(values: Any) -> Collection[Any]:
+def _members(values: Any) -> list[Any] | pa.Array:
+    """What a list holds; an array stays one."""
     if isinstance(values, str | bytes) or not isinstance(
         values, Collection | np.ndarray | pa.Array | pa.ChunkedArray
     ):
         raise InvalidFilter(f"'in' and 'not in' take a list of values, not {values!r}")
-    return cast("Collection[Any]", list(values))
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iuf":
+        return pa.array(values)
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    return values if isinstance(values, pa.Array) else list(values)

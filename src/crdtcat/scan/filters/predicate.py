@@ -18,6 +18,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.types as pt
 
+from crdtcat.scan.filters.members import SHOWN_MAX, Members
 from crdtcat.scan.filters.operand import Operand
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -153,11 +154,11 @@ class In(_Leaf):
     """Operand equals one of the values (NaN equals NaN here).
 
     Attributes:
-        values: Arrow scalars of the operand's comparison type, not null.
+        values: of the operand's comparison type, not null.
         null: what a null row gives: None in SQL; False or True in Arrow, where null is a value like others.
     """
 
-    values: tuple[Any, ...]
+    values: Members
     null: bool | None = None
 
     def _values(self, column: str, *, truth: bool) -> frozenset[Any] | None:
@@ -167,7 +168,9 @@ class In(_Leaf):
         return frozenset((*self.values, *absent))
 
     def __str__(self) -> str:
-        shown = [show(value) for value in self.values] + (["null"] if self.null else [])
+        shown = [show(value) for value in self.values.array[:SHOWN_MAX]] + (["null"] if self.null else [])
+        more = len(self.values) - SHOWN_MAX
+        shown += [f"... {more:,} more"] if more > 0 else []
         return f"{self.operand} in ({', '.join(shown)})"
 
 
