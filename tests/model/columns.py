@@ -5,8 +5,8 @@ blind writers merely use. Definitions are a multi-value register: each names the
 What users see is a *visible column*: a display name, merging all live instances of that name.
 
 Decisions:
-- An instance is shown under the name its greatest unreplaced definition gives it; without one, under that by
-  which its last user wrote it, which here is always its birth name.
+- An instance is shown under the name its greatest unreplaced definition gives it; without one, under its
+  birth name.
 - A visible column's type is its greatest unreplaced definition's, widened by the others in falling id order
   where a lossless type exists; definitions that do not fit, or name the instance otherwise, are listed.
 - Data never redefines a defined column. Where no definition is left, the type is that of the smallest

@@ -221,25 +221,6 @@ def test_a_drop_at_the_same_time_as_rows() -> None:
     assert "drop" in {conflict.kind for conflict in one.conflicts()}
 
 
-@pytest.mark.parametrize("knew", [True, False])
-def test_a_drop_of_a_renamed_column_at_the_same_time_as_rows(knew: bool) -> None:
-    """What was written goes on being shown under the name by which it was written."""
-    one, two = handles()
-    one.append([{"a": 1, "b": "seen"}])
-    two.head()
-    one.rename_column("b", "c")
-    name = "c" if knew else "b"
-    if knew:
-        two.head()
-    one.drop_column("c")
-    two.append([{"a": 2, name: "meanwhile"}])
-    assert rows(one.read()) == rows(two.read()) == [{"a": 1, name: None}, {"a": 2, name: "meanwhile"}]
-    (lost,) = one.conflicts()
-    assert (lost.kind, lost.subject) == ("drop", name)
-    one.compact()
-    assert rows(one.read())[1] == {"a": 2, name: "meanwhile"}
-
-
 def test_a_rename_at_the_same_time_as_blind_rows() -> None:
     one, two = handles(schema=None)
     one.append({"a": [1]})

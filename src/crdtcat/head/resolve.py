@@ -11,7 +11,7 @@ two people who add a column of the same name at the same time get one column wit
   the smallest version that used them, widened by later ones in rising order. Use never redefines a defined
   column: a writer that could not know its type cannot change it for everybody;
 - a drop ends the definitions and the values its author had seen; values of versions it had not seen go on
-  being shown, under the name by which the last of them was written: that, not the name at birth, counts;
+  being shown;
 - values whose type does not fit are kept, listed, and read as null.
 """
 
@@ -144,8 +144,7 @@ class _Resolution:
         live = self._live_definitions()
         named: dict[str, set[ColumnId]] = {}
         for column in live.keys() | self.uses.keys():
-            last = max(self.uses.get(column, ()), key=lambda use: int(use.versions[-1]), default=None)
-            name = self.defined[live[column][0]].name if column in live or last is None else last.field.name
+            name = self.defined[live[column][0]].name if column in live else column.name
             named.setdefault(name, set()).add(column)
         built = [self._column(name, instances, live) for name, instances in named.items()]
         built = _with_positions(built, self.uses)
@@ -229,7 +228,9 @@ class _Resolution:
         return sorted(uses, key=lambda use: use[:2])
 
     def _survivors(self, named: Mapping[str, set[ColumnId]], live: Live) -> Iterator[Conflict]:
-        dropped_at = {column: at for at, column in sorted(self.drops, key=lambda drop: drop[0])}
+        dropped_at: dict[ColumnId, int] = {}
+        for at, column in self.drops:
+            dropped_at[column] = max(at, dropped_at.get(column, at))
         for name, instances in named.items():
             for column in instances & dropped_at.keys():
                 at = dropped_at[column]
