@@ -165,8 +165,6 @@ def decode_bundle(data: ObjectBytes, folder: str, name: str) -> Bundle:
             horizon=int(meta.get("horizon", 0)),
         )
         _check(log, name)
-        if not log.horizon and not log.is_placed.all():  # a base lets go of what nothing reads any more
-            raise Corrupt(name, "malformed bundle: a chunk without a place")
         log = without_empty_values(log)
         number = int(meta.get("number", 0))
         if (number > 0) != (log.horizon > 0):

@@ -281,4 +281,6 @@ class State:
             right = not found.number and last(name) == last(expected)
         if not right:
             raise Corrupt(name, "holds another bundle: the file was renamed or its name damaged")
+        if not found.log.horizon and not found.log.is_placed.all():  # a base lets go of what nothing reads
+            raise Corrupt(name, "malformed bundle: a chunk without a place")
         return found
