@@ -112,6 +112,13 @@ class Seen:
         scope = ALL if p is None else frozenset({p})
         return Version(id, self._clock(id), overwrite=scope, **self._removed(gone), **self._added(records))
 
+    def restored(self, id: VersionId, records: Sequence[Record]) -> Version:
+        """All of them, in their order, whatever their partitions."""
+        gone, more = [row for row, _ in self.rows], [self._added([record]) for record in records]
+        adds = tuple(chunk for each in more for chunk in each["adds"])
+        columns = self._added(records)["columns"]
+        return Version(id, self._clock(id), overwrite=ALL, **self._removed(gone), adds=adds, columns=columns)
+
     def updated(self, id: VersionId, among: Collection[int], name: str, value: int) -> Version:
         """`value` in one column of the rows whose n is among some."""
         instance, type = self.known()[name]
