@@ -195,9 +195,9 @@ class Handles(RuleBasedStateMachine):
 
 
 def rows(table: Table, records: list[dict[str, Any]]) -> pa.Table:
-    """Rows in the types that the table has for their columns."""
+    """Rows with their columns in the types and in the order that the table has: others would be a change."""
     schema = table._session.head(refresh=False).schema
-    fields = [schema.field(name) for name in records[0]]
+    fields = [field for field in schema if field.name in records[0]]
     return pa.Table.from_pylist(records, pa.schema(fields))
 
 

@@ -108,6 +108,13 @@ class Seen:
         removed = {} if self.settings.key else self._removed(gone)  # with a key: whatever the clock has seen
         return Version(id, self._clock(id), overwrite=scope, **removed, **self._added(records))
 
+    def restored(self, id: VersionId, records: Sequence[Record]) -> Version:
+        """All of them, in their order, whatever their partitions."""
+        gone, more = [row for row, _ in self.rows], [self._added([record]) for record in records]
+        adds = tuple(chunk for each in more for chunk in each["adds"])
+        columns = self._added(records)["columns"]
+        return Version(id, self._clock(id), overwrite=ALL, **self._removed(gone), adds=adds, columns=columns)
+
     def updated(self, id: VersionId, among: Collection[int], name: str, value: int) -> Version:
         """`value` in one column of the rows whose n is among some."""
         instance, type = self.known()[name]

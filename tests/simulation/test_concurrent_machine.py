@@ -172,9 +172,7 @@ class ConcurrentMachine(Handles):
             return
         assert then.shown() == data
         if place[0] != "keyed" or not any(None in record.values() for record in data):
-            self.say(
-                handle, place, lambda it: it.restore(token), lambda seen, got: seen.overwritten(got, data)
-            )
+            self.say(handle, place, lambda it: it.restore(token), lambda seen, got: seen.restored(got, data))
 
     # Columns and properties.
 
@@ -300,6 +298,18 @@ def test_what_lost_below_the_horizon_to_a_version_above_it_is_listed() -> None:
     machine.expires(handle=2, last=1, table="parted")
     (lost,) = machine.lake.handles[2].table("parted", "main").conflicts()
     assert lost.kind == "overwrite"
+    machine.teardown()
+
+
+def test_a_restored_table_has_its_partitions_where_they_were() -> None:
+    machine = ConcurrentMachine()
+    machine.create()
+    machine.overwrites(branch=0, count=1, handle=0, p=0, table="parted")
+    machine.remembers(branch=0, handle=0, table="parted")
+    machine.restores(handle=0, which=0)
+    machine.updates(branch=0, handle=0, name="b", some={5, 13}, table="parted")
+    machine.remembers(branch=0, handle=0, table="parted")
+    machine.restores(handle=0, which=1)
     machine.teardown()
 
 

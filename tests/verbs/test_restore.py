@@ -99,6 +99,35 @@ def test_restore_of_partitions(kind: str) -> None:
     assert sorted(row["a"] for row in rows(table.read())) == [2, 3, 200]
 
 
+@pytest.mark.parametrize("changes", [False, True])
+def test_the_order_of_partitions_is_as_it_was(changes: bool) -> None:
+    table = lake().create_table("t", pa.schema([("n", pa.int64()), ("p", pa.int64())]), partition_by=["p"])
+    table.append([{"n": 1, "p": 1}, {"n": 2, "p": 0}, {"n": 3, "p": 1}])
+    table.overwrite([{"n": 4, "p": 0}, {"n": 5, "p": 0}], where="p = 0")
+    table.append([{"n": 6, "p": 1}])
+    if changes:
+        table.update("n = 1", {"n": 10})
+        table.update("n = 4", {"p": 1})
+        table.delete("n = 5")
+    before, snapshot = rows(table.read()), table.head().snapshot
+    table.append([{"n": 7, "p": 0}])
+    table.restore(snapshot)
+    assert rows(table.read()) == before
+    assert table.read(filter="p = 1").num_rows == (4 if changes else 3)
+
+
+def test_rows_of_many_partitions_among_each_other_are_no_chunks_each() -> None:
+    """What would be a chunk for each row is stored partition by partition."""
+    table = lake().create_table("t", pa.schema([("n", pa.int64()), ("p", pa.int64())]), partition_by=["p"])
+    table.append(pa.table({"n": range(4000), "p": [0] * 4000}))
+    table.update("n % 2 = 0", {"p": 1})
+    before, snapshot = rows(table.read()), table.head().snapshot
+    table.append([{"n": -1, "p": 0}])
+    table.restore(snapshot)
+    assert len(table.head().chunks) == 2
+    assert rows(table.read()) == sorted(before, key=lambda row: row["p"])
+
+
 def test_restore_copies_no_segment() -> None:
     catalog = lake(inline_bytes=0)
     catalog.commit("t", {"a": list(range(1000))})

@@ -14,11 +14,12 @@ No I/O; knows nothing about tables.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 import numpy as np
@@ -33,6 +34,9 @@ from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+RUNS_MAX: Final = 1_000  # of rows that stay in their order: each is a chunk
+RUN_ROWS: Final = 256  # where there are more, in the mean
 
 Values = tuple[Any, ...]
 """One partition: a scalar for each field."""
@@ -128,8 +132,11 @@ class Partitioning:
             parts = [transforms.apply(field.transform, field.argument, pa.nulls(0, column.type))]
         return pa.concat_arrays(parts)
 
-    def split(self, table: pa.Table) -> list[tuple[Values, pa.Table]]:
+    def split(self, table: pa.Table, *, in_order: bool = False) -> list[tuple[Values, pa.Table]]:
         """The rows of each partition, in their order, partitions in the order of their values (null first).
+
+        With `in_order`, runs of rows of one partition in row order instead, unless there are more than
+        `RUNS_MAX` and they have fewer than `RUN_ROWS` rows each.
 
         Cost: O(rows), vectorized; no copy if rows of one partition already stand together.
 
@@ -159,6 +166,10 @@ class Partitioning:
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         groups = rank[groups]
+        cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), table.num_rows] if in_order else []
+        if cuts and len(cuts) <= max(RUNS_MAX, table.num_rows // RUN_ROWS):
+            runs = itertools.pairwise(cuts)
+            return [(values[order[groups[at]]], table.slice(at, end - at)) for at, end in runs]
         if not bool(np.all(groups[1:] >= groups[:-1])):
             table = _take(table, np.argsort(groups, kind="stable"))
         ends = np.cumsum(np.bincount(groups, minlength=len(order))).tolist()

@@ -38,7 +38,9 @@ def restore(session: Session, at: At, *, metadata: Mapping[str, Any] | None = No
     """Make the table what it was: same rows, same order, same columns, as a new version over the old chunks.
 
     No data is copied but what was inlined, unless rows were changed one by one, or keys deleted: then they
-    are read and stored as they were. Rows that others add meanwhile survive, as with an overwrite.
+    are read and stored as they were, in a partitioned table a chunk for each run of rows of one partition.
+    (If these are more than a thousand and of a few rows each, partition by partition.) Rows that others add
+    meanwhile survive, as with an overwrite.
     """
     check_commit(metadata, None)
     if at is None:
@@ -64,6 +66,7 @@ def _staged_again(session: Session, head: Head) -> tuple[dict[str, Any], Sequenc
         head, session.store, columns=None, filter=None, verify=session.options.verify, footers=FooterCache()
     )
     stager = new_stager(session, fit(scan.schema, known_from_head(head.columns), evolve=False))
+    stager.in_order = True
     stager.add_all(scan.to_reader())
     return stager.finish(), stager.puts
 

@@ -90,6 +90,8 @@ class Stager:
         self.staged = Staged()
         self.rows = 0
         """Rows taken in so far."""
+        self.in_order = False
+        """Whether rows stay in their order, as `Partitioning.split` has it."""
         self._partitioning, self._options, self._time_column = partitioning, options, time_column
         self._sizes = chunk_sizes(options)
         self._reuse, self._key, self._kind = reuse, key, kind
@@ -188,7 +190,7 @@ class Stager:
             pieces = [Piece(None, part, self._key) for part in parts_of(table, ends)]
             return pieces, table.slice(ends[-1])
         pieces = []
-        for values, part in self._partitioning.split(table):
+        for values, part in self._partitioning.split(table, in_order=self.in_order):
             packed = encode_values(values)
             self._seen.add(packed)
             if len(self._seen) > PARTITION_VALUES_PER_COMMIT_MAX:
