@@ -136,6 +136,44 @@ def test_rows_that_moved_to_another_partition_are_stored_there() -> None:
     assert sorted(table.read(filter="shop = 'b'")["n"].to_pylist()) == [2, 3]
 
 
+@pytest.mark.parametrize("inline_bytes", [0, 64 * 1024])
+@pytest.mark.parametrize("kind", ["defined", "used", "keyed"])
+@pytest.mark.parametrize("again", [False, True])
+def test_what_was_before_a_column_was_widened_reads_as_it_did(
+    kind: str, again: bool, inline_bytes: int
+) -> None:
+    """Copies are as wide as the column is then: they do not count in a snapshot in which it is narrower."""
+    catalog = lake(inline_bytes=inline_bytes)
+    narrow = pa.schema([pa.field("n", pa.int64(), nullable=False), ("a", pa.int32())])
+    table = catalog.create_table(
+        "t", None if kind == "used" else narrow, key=["n"] if kind == "keyed" else []
+    )
+    add = table.upsert if kind == "keyed" else table.append
+    add(pa.table({"n": [1, 2], "a": pa.array([10, None], pa.int32())}))
+    add(pa.table({"n": [2, 3], "a": pa.array([20, 30], pa.int32())}))
+    table.update("n = 3", {"a": 33})
+    before, snapshot = rows_of(table), table.tag("before")
+    table.branch("b")
+    if kind == "used":
+        another(catalog).table("t").append(pa.table({"n": [9], "a": [2**40]}))  # which has not seen the type
+    else:
+        table.widen_column("a", pa.int64())
+    assert table.compact().versions > 0
+    if again:
+        add(pa.table({"n": [10], "a": pa.array([2**41])}))
+        table.update("n = 1", {"a": 2**42})
+        assert table.compact().versions > 0
+    after = rows_of(table)
+    assert table.head().schema.field("a").type == pa.int64()
+    for handle in (table, another(catalog).table("t")):
+        assert handle.read(at="before").to_pylist() == before
+        assert handle.read(at=str(snapshot)).schema.field("a").type == pa.int32()
+    assert rows_of(another(catalog).table("t", "b")) == before
+    assert rows_of(another(catalog).table("t")) == after
+    table.restore("before")
+    assert rows_of(another(catalog).table("t")) == before
+
+
 @pytest.mark.parametrize("rows", [4, 7])
 def test_chunks_of_a_size(rows: int) -> None:
     table = small_chunks(8)

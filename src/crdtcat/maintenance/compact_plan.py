@@ -12,11 +12,14 @@ Reads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from crdtcat.chunks.type_codes import TypeCode
+from crdtcat.clock import ROOT
 from crdtcat.format.schema_code import StoredField
+from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
 
@@ -110,3 +113,33 @@ def copy_columns(head: Head) -> tuple[Column, ...]:
         for column in head.columns.all
         if len(column.instances) == 1 and not column.instances & head.columns.hidden.keys()
     )
+
+
+def types_rest_on(head: Head, columns: Sequence[Column], chunks: Array) -> list[int]:
+    """The versions without which columns would not have the types in which copies of some chunks are stored.
+
+    Where a column was widened since, a copy is wider than what it was made of. In a snapshot without those
+    versions it would not fit, so there it must not count. None, where all is stored as it was. O(chunks) in
+    arrays, and O(schemas * fields).
+    """
+    log = head.log
+    schemas = np.unique(log.chunk_schema[chunks]).tolist()
+    there = [field for schema in schemas for field in head.columns.fields(schema)]
+    found: set[int] = set()
+    for column in columns:
+        stored = [field.type for field in there if field.column in column.instances]
+        if all(code == column.code for code in stored):
+            continue
+        found.update(log.index_of(id.version) for id in column.definitions if id.version != ROOT)
+        if not column.definitions:
+            found.update(_first_uses(head, column, stored))
+    return sorted(found)
+
+
+def _first_uses(head: Head, column: Column, stored: Sequence[TypeCode]) -> Iterator[int]:
+    """The first version that used a column in each other type: what nobody defined is as wide as its uses."""
+    for schema in range(len(head.log.schemas)):
+        fields = (field for field in head.columns.fields(schema) if field.column in column.instances)
+        if any(field.type not in stored for field in fields):
+            users = (head.log.schema == schema) & head.folded.standing & ~head.log.is_upkeep
+            yield from np.flatnonzero(users)[:1].tolist()

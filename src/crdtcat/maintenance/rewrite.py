@@ -26,7 +26,7 @@ from crdtcat.head.columns import Column
 from crdtcat.head.naming import row_ids, tags_of
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
-from crdtcat.maintenance.compact_plan import copy_columns
+from crdtcat.maintenance.compact_plan import copy_columns, types_rest_on
 from crdtcat.protocol import Put
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
@@ -208,7 +208,7 @@ class Rewriter:
             for ordinal, item in enumerate(waiting)
         )
         made = stage_made([item.chunk for item in waiting], self.session.options.inline_bytes)
-        folded = head.log.ids[head.rows.authors(replaced)]
+        folded = head.log.ids[self._folded(replaced)]
         done = RowOps(copies=copies, replaces=tags_of(head.log, replaced)[0], folded=folded)
         body = {**made.body, "x": Ops(rows=done).encode()}
         counts = self.counts
@@ -217,6 +217,13 @@ class Rewriter:
         counts.bytes += sum(len(put.data) for put in made.puts) + sum(map(len, made.body.get("i") or ()))
         self._waiting, self._replaced, self.waiting_bytes = [], [], 0
         return Rewritten("cluster" if self.rises_by else "compact", body, tuple(made.puts))
+
+    def _folded(self, replaced: Integers) -> Integers:
+        """The versions whose effect is in the copies of some entries: their types, too."""
+        rows = self.head.rows
+        over = rows.patches.source[np.isin(rows.patches.entry, replaced)]
+        types = types_rest_on(self.head, self.columns, np.concatenate((replaced, over)))
+        return np.union1d(rows.authors(replaced), np.array(types, np.int64))
 
 
 def published(session: Session, head: Head, staged: Rewritten, writer: Writer | None = None) -> Version:
