@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from crdtcat import Table, drive, session
+from crdtcat import Table, drive, first_page
 from crdtcat.errors import StoreUnavailable
 from crdtcat.protocol import Outcome, Publish
 from crdtcat.store import Store
@@ -81,7 +81,7 @@ def first_failure(seeds: range, **arguments: Any) -> SimulationFailed:
 
 
 def test_a_reader_that_skips_what_vanished_is_found_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "Reader", SkippingReader)
+    monkeypatch.setattr(first_page, "Reader", SkippingReader)
     failed = first_failure(range(64, 164))
     assert f"replay({failed.seed})" in str(failed)
     with pytest.raises(SimulationFailed) as again:
