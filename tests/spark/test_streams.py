@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,10 +25,11 @@ from tests.spark.rows import LosingSource
 
 
 def feed(folder: Path, number: int, count: int = 10) -> None:
-    """One more file for a stream to read."""
+    """One more file for a stream to read, after the others: it goes by their times, which may be the same."""
     folder.mkdir(exist_ok=True)
     rows = pa.table({"id": pa.array(range(number * count, number * count + count), pa.int64())})
     pq.write_table(rows, folder / f"{number:04}.parquet")
+    os.utime(folder / f"{number:04}.parquet", (1_700_000_000 + number,) * 2)
 
 
 def files(spark: Any, folder: Path) -> Any:
