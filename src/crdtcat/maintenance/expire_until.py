@@ -37,11 +37,15 @@ def check_until(older_than: Until, keep_last: int | None) -> None:
 
 
 def wanted_horizon(head: Head, session: Session, older_than: Until, keep_last: int | None) -> int:
-    """The horizon asked for, at most now. Raises `InvalidArgument` for a moment that has not come."""
+    """The horizon asked for, at most now. Raises `InvalidArgument` for a moment that has not come.
+
+    What was committed in this very millisecond is older than `timedelta(0)`: the horizon of an age is the end
+    of its millisecond.
+    """
     now = store_now_ms(session.store)
-    limits = [hlc.pack(max(now, 0))]
+    limits = [hlc.pack(max(now + 1, 0))]
     if isinstance(older_than, timedelta):
-        limits.append(hlc.pack(max(now - older_than // timedelta(milliseconds=1), 0)))
+        limits.append(hlc.pack(max(now - older_than // timedelta(milliseconds=1) + 1, 0)))
     elif older_than is not None:
         moment = older_than if older_than.tzinfo else older_than.replace(tzinfo=UTC)
         asked = int(moment.timestamp() * 1000)
