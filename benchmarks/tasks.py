@@ -308,7 +308,7 @@ class Bench:
         for _ in range(times):
             engine = self._new(place, variant)
             began = time.perf_counter()
-            engine.open()
+            engine.open_to_read()
             opened = time.perf_counter() - began
             found = engine.read(columns, where)
             taken.append(time.perf_counter() - began)

@@ -106,6 +106,11 @@ class Engine(ABC):
     def open(self) -> None:
         """A fresh handle, for writing or reading."""
 
+    def open_to_read(self) -> None:
+        """A fresh handle for one `read` from nothing; another one only where the documentation reads by
+        another call than writers use."""
+        self.open()
+
     def close(self) -> None:  # noqa: B027 (most have nothing to keep)
         """The handle is not used any more; what takes long to load may be kept for the next."""
 
@@ -116,7 +121,7 @@ class Engine(ABC):
 
     @abstractmethod
     def read(self, columns: list[str] | None = None, where: Range | None = None) -> pa.Table:
-        """All rows, or those in a range, from a handle fresh from `open`."""
+        """All rows, or those in a range, from a handle fresh from `open` or `open_to_read`."""
 
     def count(self) -> int:
         """How many rows there are, by metadata alone where the engine knows; else by reading the ids."""
