@@ -33,6 +33,7 @@ class OneForSpark(LoadScopeScheduling):  # type: ignore[misc]
         return "spark" if nodeid.startswith("tests/spark/") else nodeid
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> OneForSpark:
     """Deal tests out to processes. What has most tests in it goes first, and that is Spark."""
     return OneForSpark(config, log)
