@@ -20,6 +20,7 @@ PART_CHARACTERS_MAX = 200
 """File systems allow 255; the rest is for whatever a backend puts around it."""
 
 _PART = rf"[A-Za-z0-9_~=+,;@%!$&'() -][A-Za-z0-9_~=+,;@%!$&'() .-]{{0,{PART_CHARACTERS_MAX - 1}}}"
+_PART_ALONE = re.compile(_PART)
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 _PREFIX = re.compile(rf"(?:{_PART}/)*")
 _AFTER = re.compile(r"[\x20-\x7f]*")
@@ -36,6 +37,11 @@ def check_name(name: str) -> None:
             f"{name[:120]!r} cannot name an object: use relative ASCII paths whose parts are not empty, do "
             f"not begin with a dot, and have at most {PART_CHARACTERS_MAX} characters"
         )
+
+
+def is_part(name: str) -> bool:
+    """Whether objects can be in a folder of this name: what others left beside ours has any name."""
+    return _PART_ALONE.fullmatch(name) is not None
 
 
 def check_prefix(prefix: str) -> None:
