@@ -80,6 +80,19 @@ def why_no_bucket(url: str) -> str:
     return f"{shown!r} is not of the form s3://bucket/prefix"
 
 
+def check_path(url: str, path: str) -> None:
+    """Refuse a prefix that servers of objects read in different ways: some list under another name what they
+    were given under this one, and commits would be stored where nobody finds them. Raises `InvalidArgument`.
+    """
+    parts = re.split(r"[/\\]", path)
+    if path and ("\\" in path or not {"", ".", ".."}.isdisjoint(parts)):
+        plain = "/".join(part for part in parts if part not in ("", ".", ".."))
+        raise InvalidArgument(
+            f"{url!r} has an empty part, '.', '..' or a backslash in its path, which servers read in "
+            f"different ways: end it in {plain!r}, or whatever is meant"
+        )
+
+
 def hide_secrets(text: str, options: Mapping[str, Any]) -> str:
     """`text` with every value of `options` that might be a secret blotted out."""
     for secret in sorted(set(_secrets(options)), key=len, reverse=True):
