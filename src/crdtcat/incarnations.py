@@ -28,6 +28,7 @@ from crdtcat.log.modes import mode_of
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Reader, is_claim
 from crdtcat.store import Missing, Store
+from crdtcat.store.naming import is_part
 from crdtcat.store.values import Answers
 
 MAIN: Final = "main"
@@ -62,6 +63,12 @@ def all_settings(store: Store, tables: Sequence[str], answers: Answers | None = 
         dropped = _following(store, dropped)
         found.update((table, item) for table, item in dropped.items() if item is not None)
     return found
+
+
+def table_folders(store: Store) -> list[str]:
+    """The folders in which tables may be. One LIST. Those that others left there are not looked into, where
+    no object of a catalog can have such a name."""
+    return [name for name in store.folders("tables/") if is_part(name)]
 
 
 def create(store: Store, table: str, wanted: Settings, last: Settings | None) -> Settings | None:

@@ -16,7 +16,7 @@ from crdtcat.ending import end_log
 from crdtcat.errors import Corrupt, InvalidArgument, InvalidName, NotFound
 from crdtcat.first_page import with_first_page
 from crdtcat.format.settings import MARKER, MARKER_NAME, Settings, check_marker, log_folder, settings_name
-from crdtcat.incarnations import MAIN, Found, all_settings, current_settings, drop
+from crdtcat.incarnations import MAIN, Found, all_settings, current_settings, drop, table_folders
 from crdtcat.locks import ForkSafeLock
 from crdtcat.lost_settings import drop_likely, is_there, known_or_likely, require_none
 from crdtcat.maintenance import CatalogStats, Depth, Progress, TableStats, VerifyReport
@@ -103,7 +103,7 @@ class NamedTables(TendedCatalog):
         settings of its last life alone: it looks like a dropped one here, and only `table` looks closer.
         """
         self._check_format()
-        found = all_settings(self.store, self.store.folders("tables/"))
+        found = all_settings(self.store, table_folders(self.store))
         return [name for name, item in found.items() if self._is_listed(name, item)]
 
     def _is_listed(self, name: str, found: Found) -> bool:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from crdtcat.cached import cached_property
 from crdtcat.changes import LogChange
 from crdtcat.chunks.read import FooterCache
+from crdtcat.chunks.types import no_rows
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Kind, Overlap
 from crdtcat.conflicts.resolve import row_ids
@@ -178,7 +179,7 @@ def cells(session: Session, head: Head, rows: RowIds, names: list[str]) -> pa.Ta
         parts.append(entries.read(each, plan.columns).take(pa.array(place[mine])))
         order.append(mine)
     if not parts:
-        return plan.schema.empty_table()
+        return no_rows(plan.schema)
     stored = pa.concat_tables(parts).take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
     return as_shown(plan.columns, stored.combine_chunks(), plan.schema)
 

@@ -71,6 +71,8 @@ def test_columns_in_the_order_asked_for(table: Table) -> None:
         assert table.read(names) == DATA.select(names)
         assert table.scan(names).schema.names == names
         assert table.read(names, "amount >= 100.0") == DATA.filter(pc.field("amount") >= 100).select(names)
+        for given in (tuple(names), pd.Index(names)):
+            assert table.read(given) == DATA.select(names)
 
 
 SAME_FILTERS: list[tuple[Any, ...]] = [

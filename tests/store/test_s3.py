@@ -411,12 +411,21 @@ def test_urls_of_another_shape_are_refused(url: str) -> None:
         ("s3://bucket/x#part?", "'s3://bucket/x' has a '#' behind it"),
         ("s3a://user:word@bucket/x", "'s3a://bucket/x' .* before an '@': .* storage_options"),
         ("s3://", "not of the form s3://bucket/prefix"),
+        ("s3://bucket/a//lake", "'s3://bucket/a//lake' has an empty part, .* end it in 'a/lake'"),
+        ("s3://bucket/a/../lake", "has an empty part, '.', '..' or a backslash in its path"),
+        ("s3://bucket/./lake", "end it in 'lake'"),
+        ("s3://bucket/a\\\\lake", "end it in 'a/lake'"),
     ],
 )
 def test_what_is_wrong_with_a_url_is_told(url: str, told: str) -> None:
     with pytest.raises(InvalidArgument, match=told.replace("'?'", "'\\?'")) as caught:
         S3Store(url)
     assert "word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["", "/", "a/", "//a//", "a.b/..c/d..", "a b/+/%41/ü/'/\"/&=/*"])
+def test_other_prefixes_are_taken(path: str) -> None:
+    assert S3Store(f"s3://bucket/{path}").place == f"s3://bucket/{path.strip('/')}".rstrip("/")
 
 
 def test_directory_buckets_are_refused() -> None:

@@ -15,6 +15,7 @@ from crdtcat.format.sections import Array
 from crdtcat.maintenance.each import Each
 from crdtcat.pools import ThreadPool
 from crdtcat.store import ObjectInfo, Store
+from crdtcat.store.naming import is_part
 
 DATA: Final = "data/"
 THREADS: Final = 8  # folders listed at once
@@ -71,7 +72,7 @@ def list_segments(
     store: Store, told: Callable[[int, int], object], each: Each | None = None
 ) -> SegmentListing:
     """Everything in `data/`. One LIST for its folders, and one page per 1,000 objects of each."""
-    folders = [f"{DATA}{name}/" for name in store.folders(DATA)]
+    folders = [f"{DATA}{name}/" for name in store.folders(DATA) if is_part(name)]
     work = functools.partial(_segments, store)
     found: list[_Folder] = []
     with ThreadPool(THREADS, thread_name_prefix="crdtcat-list") as pool:

@@ -26,7 +26,7 @@ from crdtcat.closing import require_settled
 from crdtcat.errors import CrdtcatError, Expired, InvalidArgument, NotFound
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.settings import Settings
-from crdtcat.incarnations import MAIN, all_settings, create, current_settings
+from crdtcat.incarnations import MAIN, all_settings, create, current_settings, table_folders
 from crdtcat.log import Log, select
 from crdtcat.lost_settings import require_none
 from crdtcat.maintenance.brought import Brought, lacked
@@ -137,7 +137,7 @@ def _names(here: Store, there: Store, tables: Sequence[str] | None) -> list[str]
         if isinstance(tables, str):
             raise InvalidArgument(f"tables={tables!r}: pass a list")
         return sorted(set(tables))
-    listed = [all_settings(store, store.folders("tables/")) for store in (here, there)]
+    listed = [all_settings(store, table_folders(store)) for store in (here, there)]
     for store, side in zip((here, there), listed, strict=True):
         for name in (name for name, found in side.items() if found is None):
             require_none(store, name, None)  # a log without its settings is damage, and not no table

@@ -28,7 +28,7 @@ from crdtcat.protocol import bundle_number, claim_name
 from crdtcat.protocol.names import TRANSACTIONS, hint_name, is_decision
 from crdtcat.session import Session
 from crdtcat.verbs.branches import lives
-from crdtcat.verbs.tags import decode_tag, tag_folder
+from crdtcat.verbs.tags import decode_tag, tag_files
 
 
 class Named:
@@ -58,9 +58,7 @@ class Named:
 
     def _read_tags(self) -> dict[str, Snapshot]:
         tags: dict[str, Snapshot] = {}
-        for name, data in self._read(
-            item.name for item in self._session.store.list(tag_folder(self._session))
-        ):
+        for name, data in self._read(tag_files(self._session)):
             self._check.files += 1
             self._check.bytes += len(data)
             try:

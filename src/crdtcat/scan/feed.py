@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from crdtcat.chunks.types import combinable
+from crdtcat.chunks.types import combinable, no_rows
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head
 from crdtcat.head.columns import Column
@@ -67,7 +67,7 @@ class Feed(ABC):
     def to_table(self) -> pa.Table:
         """All changes as one Arrow table; indices of dictionaries as in `Scan.to_table`."""
         tables = list(self.tables())
-        return combinable(pa.concat_tables(tables)) if tables else self.schema.empty_table()
+        return combinable(pa.concat_tables(tables)) if tables else no_rows(self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The changes as a stream of record batches."""

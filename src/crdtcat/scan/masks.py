@@ -1,8 +1,9 @@
 """Which rows a filter keeps, for columns of any type.
 
 Arrow compares few of its types and filters not all: it has no kernels for views (what polars hands over) or
-run ends. So a filter is bound to, and evaluated on, what those columns hold, and the mask is applied to
-stored arrays, which Arrow can always filter. Types that Arrow compares are left as they are.
+run ends. So a filter is bound to, and evaluated on, what those columns hold, in the units they hold it in,
+which are those of their statistics; the mask is applied to stored arrays, which Arrow can always filter.
+Types that Arrow compares are left as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.types as pt
 
-from crdtcat.chunks.types import storage_type, to_storage
+from crdtcat.chunks.type_parts import around, is_encoded, parts
+from crdtcat.chunks.types import cast_lossless
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters import RowFilter
 
@@ -48,18 +50,21 @@ def with_kernels(table: pa.Table) -> pa.Table:
 
 def _evaluated(column: pa.ChunkedArray) -> pa.ChunkedArray:
     type = _comparable(column.type)
-    return column if type == column.type else pa.chunked_array([to_storage(column)], type)
+    return column if type == column.type else cast_lossless(column, type)
 
 
 def _comparable(type: pa.DataType) -> pa.DataType:
-    return storage_type(type) if _has_no_kernels(type) else type
+    """The type without what Arrow has no kernels for, else as it is: in another unit are other values."""
+    if not _has_no_kernels(type):
+        return type
+    if pt.is_string_view(type) or pt.is_binary_view(type):
+        return pa.string() if pt.is_string_view(type) else pa.binary()
+    if is_encoded(type) or isinstance(type, pa.BaseExtensionType):
+        return _comparable(parts(type)[0])
+    return around(type, [_comparable(part) for part in parts(type)])
 
 
 def _has_no_kernels(type: pa.DataType) -> bool:
     if pt.is_string_view(type) or pt.is_binary_view(type) or pt.is_run_end_encoded(type):
         return True
-    if pt.is_dictionary(type):
-        return _has_no_kernels(type.value_type)
-    if isinstance(type, pa.BaseExtensionType):
-        return _has_no_kernels(type.storage_type)
-    return any(_has_no_kernels(type.field(at).type) for at in range(type.num_fields))
+    return any(_has_no_kernels(part) for part in parts(type))

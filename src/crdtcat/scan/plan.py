@@ -202,7 +202,7 @@ def _columns(head: Head, names: Any) -> tuple[Column, ...]:
             f"table {head.table!r} has no column {missing[0]!r}; "
             f"it has {', '.join(head.columns.by_name) or 'none yet'}"
         )
-    if not names:
+    if not len(names):  # a pandas Index has no truth
         raise InvalidArgument("columns=[]: name at least one, or leave it out for all; count() counts rows")
     if len(set(names)) != len(names):
         raise InvalidArgument(f"columns={list(names)}: the same column twice")

@@ -6,6 +6,7 @@ times; it returns the same rows each time, whatever is committed meanwhile.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -57,13 +58,13 @@ class Scan:
     def tables(self) -> Iterator[pa.Table]:
         """The rows in order, in bounded memory: a table per chunk, or for several small ones.
 
-        Raises `Corrupt` on damage.
+        Raises `Corrupt` on damage, `InvalidArgument` in a child that was forked while they were read.
         """
         self._check_columns()
         return self._run(self.plan)
 
     def _run(self, plan: Plan) -> Iterator[pa.Table]:
-        return self._execution(plan).tables()
+        return _here(self._execution(plan).tables())
 
     def _execution(self, plan: Plan) -> Execution | MergedExecution:
         execution = Execution(plan, self._store, self._footers, verify=self._verify)
@@ -154,3 +155,12 @@ def _no_rows(plan: Plan) -> pa.Table:
         for item in plan.columns
     ]
     return pa.Table.from_arrays(empty, schema=plan.schema)
+
+
+def _here(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same tables, for the process that began to read them: forks have none of the threads that read."""
+    process = os.getpid()
+    for table in tables:
+        yield table
+        if process != os.getpid():
+            raise InvalidArgument("these rows were being read before a fork: scan again in this process")

@@ -1,8 +1,8 @@
 """A head's statistics as the pruner wants them: one array per column over the chunks in question.
 
-A chunk's bounds count only if they mean the same in the column's type today: the stored type is the same, or
-both are integers, floats, or texts. Chunks that do not hold the column at all read as null, and say so.
-Where newer cells lie over a chunk's rows its bounds are joined with theirs.
+A chunk's bounds count only if they mean the same in the column's type today: what is stored is the same, or
+both are integers, floats, texts, or bytes. Chunks that do not hold the column at all read as null, and say
+so. Where newer cells lie over a chunk's rows its bounds are joined with theirs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
-from crdtcat.chunks.statistics import domain
+from crdtcat.chunks.statistics import domain, value_type
 from crdtcat.chunks.type_codes import decode_type
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
@@ -153,12 +153,16 @@ class _Gather:
 
 
 def _same_meaning(stored: pa.DataType, shown: pa.DataType) -> bool:
-    if stored == shown:
+    """Whether bounds of one type are bounds of the other: units count, and what values are held in does not.
+
+    A dictionary of seconds is no more alike to one of microseconds than seconds are to microseconds."""
+    held, wanted = value_type(stored), value_type(shown)
+    if held == wanted:
         return True
     families = (
         lambda t: pt.is_integer(t) and not pt.is_uint64(t),
         pt.is_floating,
-        lambda t: pt.is_string(t) or pt.is_large_string(t) or pt.is_dictionary(t),
+        lambda t: pt.is_string(t) or pt.is_large_string(t),
         lambda t: pt.is_binary(t) or pt.is_large_binary(t),
     )
-    return any(family(stored) and family(shown) for family in families)
+    return any(family(held) and family(wanted) for family in families)

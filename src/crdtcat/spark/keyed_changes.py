@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat import Catalog
+from crdtcat.chunks.types import no_rows
 from crdtcat.errors import Corrupt, InvalidArgument
 from crdtcat.format.kinds import GONE, ROWS
 from crdtcat.format.sections import Array
@@ -224,7 +225,7 @@ def _rows(pinned: Pinned, entries: tuple[int, ...]) -> pa.Table:
     items = tuple(_items(plan, wanted))
     alone = replace(plan, merge=replace(plan.merge, items=items))
     tables = list(MergedExecution(alone, pinned.execution(alone)).tables())
-    return pa.concat_tables(tables) if tables else plan.schema.empty_table()
+    return pa.concat_tables(tables) if tables else no_rows(plan.schema)
 
 
 def _items(plan: Plan, wanted: Array) -> Iterator[slice | Group]:

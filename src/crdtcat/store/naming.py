@@ -20,6 +20,7 @@ PART_CHARACTERS_MAX = 200
 """File systems allow 255; the rest is for whatever a backend puts around it."""
 
 _PART = rf"[A-Za-z0-9_~=+,;@%!$&'() -][A-Za-z0-9_~=+,;@%!$&'() .-]{{0,{PART_CHARACTERS_MAX - 1}}}"
+_PART_ALONE = re.compile(_PART)
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 _PREFIX = re.compile(rf"(?:{_PART}/)*")
 _AFTER = re.compile(r"[\x20-\x7f]*")
@@ -36,6 +37,11 @@ def check_name(name: str) -> None:
             f"{name[:120]!r} cannot name an object: use relative ASCII paths whose parts are not empty, do "
             f"not begin with a dot, and have at most {PART_CHARACTERS_MAX} characters"
         )
+
+
+def is_part(name: str) -> bool:
+    """Whether objects can be in a folder of this name: what others left beside ours has any name."""
+    return _PART_ALONE.fullmatch(name) is not None
 
 
 def check_prefix(prefix: str) -> None:
@@ -72,6 +78,19 @@ def why_no_bucket(url: str) -> str:
     if "@" in rest.partition("/")[0]:
         return f"{shown!r} has something before an '@': leave it out, and give credentials in storage_options"
     return f"{shown!r} is not of the form s3://bucket/prefix"
+
+
+def check_path(url: str, path: str) -> None:
+    """Refuse a prefix that servers of objects read in different ways: some list under another name what they
+    were given under this one, and commits would be stored where nobody finds them. Raises `InvalidArgument`.
+    """
+    parts = re.split(r"[/\\]", path)
+    if path and ("\\" in path or not {"", ".", ".."}.isdisjoint(parts)):
+        plain = "/".join(part for part in parts if part not in ("", ".", ".."))
+        raise InvalidArgument(
+            f"{url!r} has an empty part, '.', '..' or a backslash in its path, which servers read in "
+            f"different ways: end it in {plain!r}, or whatever is meant"
+        )
 
 
 def hide_secrets(text: str, options: Mapping[str, Any]) -> str:

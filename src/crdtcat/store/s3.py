@@ -72,6 +72,7 @@ class S3Store(Store):
             raise InvalidArgument(naming.why_no_bucket(url))
         self._bucket = match[1]
         path = (match[2] or "").strip("/")
+        naming.check_path(self.url, path)
         self._root = f"{path}/" if path else ""
         self._exclusive: bool | None = None
         if self._bucket.endswith("--x-s3"):

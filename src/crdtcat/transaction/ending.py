@@ -8,6 +8,7 @@ Whoever dies in between is in `crdtcat.preparing`.
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
@@ -47,6 +48,8 @@ class Ending(TableVerbs):
     """Whether it is being committed: what is staged now would be in no commit."""
     _unclear: Try | None
     """What a commit in merge mode was storing, until it is known what became of it."""
+    _process: int
+    """Where it was begun."""
 
     @abstractmethod
     def _all(self) -> list[StagedTable]:
@@ -88,6 +91,11 @@ class Ending(TableVerbs):
     def _ended(self, policy: Policy | None) -> dict[str, tuple[Version, ...]]:
         if self.status != "open" and not self._failed:
             raise InvalidArgument(f"this transaction is {self.status}: begin another")
+        if self._process != os.getpid():  # both would commit it, and it would count twice
+            raise InvalidArgument(
+                "this transaction was begun before a fork, and is committed by the process that began it: "
+                "begin another here, or let this process stage in its `fork()`, and join that"
+            )
         self.status, self.id, self._failed = "open", None, False
         strict = self.isolation == "serializable"
         sessions = [table._session for table in self._all()]

@@ -8,6 +8,7 @@ in each table and one decision: all of them count, or none.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -73,7 +74,7 @@ class Transaction(Ending):
             self._pin([(name, MAIN) for name in names])
 
     def _start(self) -> None:
-        self._unclear = None
+        self._unclear, self._process = None, os.getpid()
         self._lock, self._ending = ForkSafeLock(), ForkSafeLock()
         self._tables: dict[Name, StagedTable] = {}
         self._waiting: dict[Name, Kept] = {}

@@ -9,6 +9,7 @@ that their values put them in now, wherever they are stored.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -100,31 +101,37 @@ def _values(partitioning: Partitioning, head: Head, as_stored: Array, moved: Mov
 def _exactly(partitioning: Partitioning, head: Head, values: list[Values], filter: RowFilter) -> Array | None:
     """Which partitions match, where the filter looks only at columns whose values the partitions are.
 
-    All rows of such a partition are alike to the filter, so it is asked of one row for each. `None` where the
-    filter looks at anything else, or at values that are kept in another form.
+    All rows of such a partition are alike to the filter, so it is asked of one row for each; but for both
+    zeros, which are one partition and two rows. `None` where the filter looks at anything else, tells zeros
+    apart, or where values are kept in another form.
     """
     places = {
         field.column: at for at, field in enumerate(partitioning.fields) if field.transform == "identity"
     }
     if not places.keys() >= set(filter.columns):
         return None
+    held = {name: [value[places[name]] for value in values] for name in filter.columns}
     try:
-        rows = pa.table(
-            {
-                name: _column([value[places[name]] for value in values], head.columns.by_name[name].type)
-                for name in filter.columns
-            }
+        rows, mirrored = (
+            pa.table({name: _column(each(held[name]), head.columns.by_name[name].type) for name in held})
+            for each in (list, _with_other_zeros)
         )
-    except (pa.ArrowException, TypeError, ValueError):
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
         return None
-    kept: Array = np.asarray(mask(filter, rows).fill_null(False)).astype(bool)
-    return kept if len(kept) == len(values) else None
+    kept, other = (np.asarray(mask(filter, each).fill_null(False)).astype(bool) for each in (rows, mirrored))
+    return kept if len(kept) == len(values) and np.array_equal(kept, other) else None
+
+
+def _with_other_zeros(values: list[Any]) -> list[Any]:
+    return [-0.0 if isinstance(value, float) and value == 0 else value for value in values]
 
 
 def _column(values: list[Any], type: pa.DataType) -> pa.Array:
     if pt.is_temporal(type):
         width = pa.int32() if type.bit_width == 32 else pa.int64()
         return pa.array(values, width).cast(type)
+    if pt.is_decimal(type):  # kept as text
+        return pa.array([None if value is None else Decimal(value) for value in values], type)
     return pa.array(values, type)
 
 

@@ -31,7 +31,8 @@ class StreamWriter:
 
     A context manager: leaving it commits, leaving it by an error aborts. Nothing is visible before the
     commit; `abort`, or `close` without commit, leaves nothing visible, and what was staged is garbage that
-    the collector finds. Not for use by several threads at once.
+    the collector finds. Not for use by several threads at once. A forked child has no part in it: whatever it
+    does with its copy, the stream is the parent's.
 
     Attributes:
         version: what was committed, once it was.
@@ -66,8 +67,6 @@ class StreamWriter:
         the middle of a batch aborts the stream, and a `with` block that goes on after it raises at its end.
         """
         self._check_open()
-        if self._process != os.getpid():
-            raise InvalidArgument("this stream was opened before a fork; open one in this process")
         incoming = Incoming.of(data)
         if self._plan is None or self._stager is None:
             reader, self._plan = self._planned(incoming)
@@ -139,6 +138,11 @@ class StreamWriter:
     def _check_open(self) -> None:
         if not self._open:
             raise InvalidArgument("this stream is closed: open another with table.stream()")
+        if self._process != os.getpid():  # threads that stage are not here, and both would commit
+            raise InvalidArgument(
+                "this stream was opened before a fork, and is committed by the process that opened it: open "
+                "one in this process"
+            )
 
     def __repr__(self) -> str:
         state = (

@@ -9,15 +9,17 @@ between leaves a tag that was not moved.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
-from crdtcat.errors import Corrupt, DataError, InvalidArgument, NotFound
+from crdtcat.errors import Corrupt, DataError, InvalidArgument, NotFound, UserError
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.head import Snapshot
 from crdtcat.names import validate_tag_name
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.session import Session
+
+_SUFFIX: Final = ".json"
 
 
 def tag_folder(session: Session) -> str:
@@ -28,7 +30,22 @@ def tag_folder(session: Session) -> str:
 
 def tag_path(session: Session, name: str) -> str:
     """A tag's file. Raises `InvalidName`."""
-    return f"{tag_folder(session)}{validate_tag_name(name)}.json"
+    return f"{tag_folder(session)}{validate_tag_name(name)}{_SUFFIX}"
+
+
+def tag_files(session: Session) -> list[str]:
+    """The files of all tags. One LIST."""
+    folder = tag_folder(session)
+    return [item.name for item in session.store.list(folder) if _is_tag(item.name.removeprefix(folder))]
+
+
+def _is_tag(file: str) -> bool:
+    """Whether a file may be a tag's: what others left in its folder is none of ours."""
+    try:
+        validate_tag_name(file.removesuffix(_SUFFIX))
+    except UserError:
+        return False
+    return file.endswith(_SUFFIX)
 
 
 def encode_tag(snapshot: Snapshot, goes_to: Snapshot | None = None) -> bytes:
@@ -73,10 +90,9 @@ def list_tags(session: Session) -> dict[str, Snapshot]:
 def held_by_tags(session: Session) -> dict[str, tuple[Snapshot, ...]]:
     """Per tag what it holds: two snapshots while it is moved. One LIST and one GET for each."""
     folder = tag_folder(session)
-    paths = [item.name for item in session.store.list(folder)]
     return {
-        path.removeprefix(folder).removesuffix(".json"): decode_tag(data, path)
-        for path, data in _read(session, paths)
+        path.removeprefix(folder).removesuffix(_SUFFIX): decode_tag(data, path)
+        for path, data in _read(session, tag_files(session))
     }
 
 

@@ -6,18 +6,23 @@ or a table with a row for each row that is updated. Nothing is read or written h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crdtcat.chunks import ingest
+from crdtcat.chunks.misfits import cast_rows, refusal
+from crdtcat.chunks.types import no_rows, restored, roomy, storage_type, to_storage, widen
 from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.scan.filters.arrow_tree import conditions
 from crdtcat.scan.masks import with_kernels
+from crdtcat.writing.fit import may_hold
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class NewValues:
         """All new values, for `count` rows. Raises `InvalidArgument` where a table has another number."""
         if self.table is None:
             fields = [self.schema.field(name) for name in self.by_column]
-            return pa.concat_tables(parts) if parts else pa.schema(fields).empty_table()
+            return _together(parts, fields) if parts else no_rows(pa.schema(fields))
         if self.table.num_rows != count:
             raise InvalidArgument(
                 f"{self.table.num_rows:,} rows of new values for {count:,} rows that match; "
@@ -75,7 +80,7 @@ def given_values(values: Any, schema: pa.Schema) -> NewValues:
         }
         for name, value in values.items():  # one that does not fit is wrong even where no row matches
             if name not in worked_out and not isinstance(value, pa.Scalar):
-                _scalar(name, value, schema.field(name).type)
+                _single(name, value, schema.field(name).type)
         looks = bool(worked_out)
         return NewValues(dict(values), None, schema, None if looks else schema.names[:1])
     table = ingest.reader(values).read_all()
@@ -102,14 +107,19 @@ def _column(name: str, value: Any, rows: pa.Table, schema: pa.Schema) -> pa.Arra
     if isinstance(value, pc.Expression):
         return _evaluated(name, value, rows)
     if callable(value):
-        return _returned(name, value, rows)
-    scalar = value if isinstance(value, pa.Scalar) else _scalar(name, value, held)
-    return pa.repeat(scalar, max(1, rows.num_rows)).slice(0, rows.num_rows)  # Arrow repeats no list no times
+        return _returned(name, value, rows, held)
+    single = _single(name, value, held)
+    stored = to_storage(single, name).take(pa.array(np.zeros(rows.num_rows, np.int64)))
+    return restored([stored], single.type, name)  # by way of storage: Arrow repeats values of few types
 
 
-def _scalar(name: str, value: Any, held: pa.DataType) -> pa.Scalar:
-    """A Python value as the column's type: taken exactly, as those of appended rows are, or refused."""
-    return ingest.reader([{name: value}], pa.schema([(name, held)])).read_all()[name][0]
+def _single(name: str, value: Any, held: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """One row. A Python value in the column's type: taken exactly, as those of appended rows are, or not."""
+    if not isinstance(value, pa.Scalar):
+        return ingest.reader([{name: value}], pa.schema([(name, held)])).read_all()[name]
+    if value.is_valid:
+        return pa.repeat(value, 1)
+    return restored([pa.nulls(1, storage_type(value.type, name))], value.type, name)
 
 
 def _evaluated(name: str, expression: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
@@ -129,17 +139,52 @@ def _evaluated(name: str, expression: pc.Expression, rows: pa.Table) -> pa.Chunk
         raise InvalidArgument(f"column {name!r}: {expression} cannot be worked out: {error}") from error
 
 
-def _returned(name: str, function: Callable[[pa.Table], Any], rows: pa.Table) -> pa.Array | pa.ChunkedArray:
+def _returned(
+    name: str, function: Callable[[pa.Table], Any], rows: pa.Table, held: pa.DataType
+) -> pa.Array | pa.ChunkedArray:
+    """What a function gives. Python values are taken as those of appended rows are."""
     found = function(rows)
-    try:
-        found = found if isinstance(found, pa.Array | pa.ChunkedArray) else pa.array(found)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidArgument(
-            f"column {name!r}: the function returned {found!r:.80}; return an array or a list, of one value "
-            "for each row"
-        ) from error
+    if not _is_column(found):
+        if isinstance(found, str | bytes | Mapping) or not hasattr(found, "__len__"):
+            raise InvalidArgument(
+                f"column {name!r}: the function returned {found!r:.80}; return an array or a list, of one "
+                "value for each row"
+            )
+        schema = None if pa.types.is_null(held) else pa.schema([(name, roomy(held))])
+        found = ingest.reader({name: found}, schema).read_all()[name]
     if len(found) != rows.num_rows:
         raise InvalidArgument(
             f"column {name!r}: the function returned {len(found):,} values for {rows.num_rows:,} rows"
         )
     return found
+
+
+def _together(parts: Sequence[pa.Table], fields: Sequence[pa.Field]) -> pa.Table:
+    """New values of runs of rows as one table. A function may return another type for each run: then they are
+    cast to the column's, or, where it has none yet, to one that holds all of them."""
+    columns = {}
+    for field in fields:
+        given = [part.column(field.name) for part in parts]
+        types = list(dict.fromkeys(column.type for column in given))
+        if len(types) > 1:
+            wanted = _common(types, field)
+            given = [cast_rows(column, wanted, field.name) for column in given]
+        arrays = [chunk for column in given for chunk in column.chunks]
+        columns[field.name] = pa.chunked_array(arrays, given[0].type)
+    return pa.table(columns)
+
+
+def _common(types: Sequence[pa.DataType], field: pa.Field) -> pa.DataType:
+    """The type of a column that is given values of several. Raises `SchemaMismatch`."""
+    if not pa.types.is_null(field.type):
+        wrong = [given for given in types if not may_hold(given, field.type)]
+        if wrong:
+            raise refusal(field.name, field.type, wrong[0])
+        return field.type
+    wanted = reduce(lambda wide, given: None if wide is None else widen(wide, given), types)
+    if wanted is None:
+        raise SchemaMismatch(
+            f"column {field.name!r}: the function returned {' and '.join(map(str, types))}, and no type "
+            "holds both: return arrays of one type"
+        )
+    return wanted

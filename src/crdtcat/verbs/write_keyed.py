@@ -15,7 +15,7 @@ import pyarrow as pa
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.keys import sorted_by_key, taken
 from crdtcat.chunks.read import FooterCache
-from crdtcat.chunks.types import restored, storage_type, to_storage
+from crdtcat.chunks.types import no_rows, restored, storage_type, to_storage
 from crdtcat.difference import EditScript, NewChunk, OldChunk, difference
 from crdtcat.errors import SchemaMismatch
 from crdtcat.format.kinds import GONE, ROWS
@@ -72,7 +72,7 @@ def _scanned(session: Session, head: Head, wanted: pa.Schema) -> pa.Table:
     """The rows that are there, in the columns and types of those that shall be, as far as they have them."""
     columns = [column for column in head.columns.all if column.name in wanted.names]
     if not columns:
-        return wanted.empty_table().select([])
+        return no_rows(wanted).select([])
     names, verify = [column.name for column in columns], session.options.verify
     scan = Scan(head, session.store, columns=names, filter=None, verify=verify, footers=FooterCache())
     rows = scan.to_table()

@@ -18,7 +18,19 @@ import pyarrow.types as pt
 from crdtcat.scan.filters.literals import Value, fit, is_nan, normalize, wrong_kind
 from crdtcat.scan.filters.members import Members
 from crdtcat.scan.filters.operand import Computed, Operand
-from crdtcat.scan.filters.predicate import Always, Compare, Constant, In, IsNaN, Not, Operator, Or, Predicate
+from crdtcat.scan.filters.predicate import (
+    Always,
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+)
 
 _FLOAT_DIGITS = 15
 """Decimals of at most this many digits survive the way through a 64-bit float."""
@@ -65,13 +77,11 @@ def contained(operand: Operand, values: Iterable[Any], *, sql: bool) -> Predicat
         return _found(operand, members, sql=sql, null=null)
     values = [normalize(value) for value in values]
     null = None in values
-    kept: dict[str, Any] = {}  # by how they are written: as scalars both zeros are equal
-    target = operand
-    for value in (value for value in values if value is not None):
-        target, met = _meet(operand, value, sql=sql)
-        kept.update({repr(member): member for member in _members(target, met, sql=sql)})
-    if target is not operand:  # one value forced a detour through floats: let every value take it
-        return _any_of([compare(operand, "=", value, sql=sql) for value in values])
+    met = [_meet(operand, value, sql=sql) for value in values if value is not None]
+    if any(target is not operand for target, _ in met):  # a value of them is met by way of floats
+        return _one_by_one(operand, values, sql=sql, null=null)
+    found = [member for _, value in met for member in _members(operand, value, sql=sql)]
+    kept = {repr(member): member for member in found}  # by how they are written: as scalars zeros are equal
     return _found(operand, Members.of(kept.values(), operand.type), sql=sql, null=null)
 
 
@@ -80,8 +90,14 @@ def _found(operand: Operand, members: Members, *, sql: bool, null: bool) -> Pred
     return Or((found, Constant(None))) if sql and null else found
 
 
-def _any_of(parts: list[Predicate]) -> Predicate:
-    return Or(tuple(parts)) if len(parts) > 1 else parts[0]
+def _one_by_one(operand: Operand, values: Iterable[Value | None], *, sql: bool, null: bool) -> Predicate:
+    """The same as a comparison with each value, where they cannot be members of one list."""
+    parts = tuple(compare(operand, "=", value, sql=sql) for value in values if sql or value is not None)
+    found = Or(parts) if len(parts) > 1 else parts[0]
+    if sql:
+        return found
+    known = And((Not(IsNull(operand)), found))
+    return Or((known, IsNull(operand))) if null else known
 
 
 def _members(operand: Operand, value: Value, *, sql: bool) -> list[Any]:

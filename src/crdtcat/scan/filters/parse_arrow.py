@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from crdtcat.chunks.types import no_rows
 from crdtcat.errors import InvalidFilter, LimitExceeded
 from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.scan.filters.arrow_tree import (
@@ -76,7 +77,7 @@ def parse_arrow(expression: Any, schema: pa.Schema) -> Predicate:
         for reference in references(tree):
             resolve(reference.path, schema)
     try:
-        schema.empty_table().filter(expression)
+        no_rows(schema).filter(expression)
     except (pa.ArrowException, TypeError) as error:
         raise InvalidFilter(f"{expression!s:.500} does not fit the schema: {error!s:.500}") from error
     try:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crdtcat.chunks.types import no_rows
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters.lower import to_expression
 from crdtcat.scan.filters.parse_arrow import parse_arrow, require_few
@@ -70,7 +71,7 @@ def parse_filter(filter: Any, schema: pa.Schema) -> RowFilter:
     require_few(size(predicate))
     expression = to_expression(predicate)
     try:
-        schema.empty_table().filter(expression)
+        no_rows(schema).filter(expression)
     except (pa.ArrowException, TypeError) as error:
         raise InvalidFilter(f"{filter!r} cannot be applied to the schema: {error}") from error
     return RowFilter(expression, predicate.columns, predicate, str(predicate))

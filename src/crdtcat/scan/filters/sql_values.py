@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.types as pt
 from sqlglot import exp
 
+from crdtcat.chunks.types import no_rows
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters.literals import fit
 from crdtcat.scan.filters.moments import Span
@@ -52,7 +53,7 @@ class Values:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._empty = schema.empty_table()
+        self._empty = no_rows(schema)
 
     def term(self, node: exp.Expr) -> Term:  # noqa: C901, PLR0911, PLR0912 (one case per kind of node)
         """The term of a node. Raises `InvalidFilter`."""
