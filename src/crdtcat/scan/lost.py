@@ -67,10 +67,7 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
             "history() has the loser's version"
         )
     instance = conflict.column
-    if instance is None:
-        column = head.columns.by_name.get(conflict.subject)
-    else:
-        column = _shown_in(head, instance)
+    column = head.columns.by_name.get(conflict.subject) if instance is None else _shown_in(head, instance)
     version = head.log.index_of(conflict.loser)
     if column is None or version < 0:
         raise NotFound(f"table {head.table!r} no longer has {conflict.subject!r} or version {conflict.loser}")
