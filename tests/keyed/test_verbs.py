@@ -411,6 +411,19 @@ def test_lost_cells_of_a_merged_branch_can_be_read(tmp_path: Path) -> None:
         table.lost_values(cell)
 
 
+def test_lost_cells_of_two_columns_born_under_one_name(tmp_path: Path) -> None:
+    table = people(lake(tmp_path))
+    table.rename_column("name", "old")
+    table.add_column("name", pa.string())
+    table.upsert([{"id": 1, "old": "", "name": ""}])
+    branch = table.branch("b")
+    table.update("id = 1", {"old": "lost", "name": "too"})
+    branch.update("id = 1", {"old": "x", "name": "y"})
+    table.merge("b")
+    values = [table.lost_values(cell).to_pydict() for cell in table.lost_cells()]
+    assert sorted(values, key=str) == [{"name": ["too"]}, {"old": ["lost"]}]
+
+
 @pytest.mark.parametrize("mode", ["merge", "cas"])
 @pytest.mark.parametrize("filled", [True, False])
 def test_a_write_keeps_the_type_of_the_key(mode: Any, filled: bool) -> None:

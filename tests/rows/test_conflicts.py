@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Table
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import InvalidArgument, NotFound
 from tests.catalog.lakes import another, lake
 from tests.rows.late import held_back
 
@@ -66,3 +66,38 @@ def test_only_conflicts_about_cells_have_lost_values() -> None:
         first.lost_values(lost)
     with pytest.raises(InvalidArgument, match="no conflict"):
         first.lost_values("a conflict")  # type: ignore[arg-type]
+
+
+def test_what_was_lost_of_a_column_that_was_dropped_and_survived() -> None:
+    """The drop had seen the update that lost, and not another, so that the column is still there."""
+    first, second = two_handles()
+    remove = held_back(second, lambda: second.delete("id = 1"))
+    first.update("id = 1", {"a": "lost"})
+    survive = held_back(second, lambda: second.update("id = 2", {"a": "unseen"}))
+    first.drop_column("a")
+    remove()
+    survive()
+    (lost,) = [item for item in first.conflicts() if item.kind == "deleted"]
+    assert first.lost_values(lost).to_pydict() == {"a": ["lost"]}
+
+
+def test_what_was_lost_is_of_the_column_and_not_of_another_born_under_its_name() -> None:
+    first, second = two_handles()
+    first.rename_column("a", "old")
+    first.add_column("a", pa.string())
+    second.head()
+    arrive = held_back(second, lambda: second.update("id = 1", {"old": "lost", "a": "too"}))
+    first.update("id = 1", {"old": "x", "a": "y"})
+    arrive()
+    both = {item.subject: item for item in first.conflicts()}
+    loser = {name: first.lost_values(item)[name].to_pylist() for name, item in both.items()}
+    assert loser == {"old": ["lost"], "a": ["too"]}
+    first.drop_column("old")
+    about = [item for item in first.conflicts() if item.kind == "cell"]
+    assert len(about) == 2
+    for item in about:
+        if item.column == both["a"].column:
+            assert first.lost_values(item).to_pydict() == {"a": ["too"]}
+        else:
+            with pytest.raises(NotFound):
+                first.lost_values(item)

@@ -9,6 +9,8 @@ import pytest
 
 from crdtcat import Catalog, Table
 from crdtcat.merkle import Tree
+from tests.catalog.lakes import another, lake
+from tests.rows.late import held_back
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -139,3 +141,21 @@ def test_columns_that_differ(table: Table) -> None:
     assert [(change.kind, change.new) for change in gone.columns] == [("dropped", None)]
     assert str(gone).splitlines()[1:] == ["  - column late: string"]
     assert not table.diff(second, second).columns
+
+
+def test_two_columns_that_are_one_in_the_other_head() -> None:
+    """Two renamed two columns to one name, without seeing each other: a column with the values of both."""
+    catalog = lake()
+    table = catalog.create_table("t", pa.schema([("n", pa.int64()), ("a", pa.int64()), ("b", pa.int64())]))
+    table.append([{"n": 1, "a": 2, "b": 3}])
+    start = table.head().snapshot
+    other = another(catalog).table("t")
+    arrive = held_back(other, lambda: other.rename_column("a", "x"))
+    table.rename_column("b", "x")
+    arrive()
+    end = table.head().snapshot
+    assert table.read().column_names == ["n", "x"]
+    forth, back = table.diff(start, end), table.diff(end, start)
+    assert [change.kind for change in forth.columns] == ["changed", "dropped"]
+    assert [change.kind for change in back.columns] == ["changed", "added"]
+    assert back.rows().to_table().to_pylist() == table.changes(end, start).to_table().to_pylist()

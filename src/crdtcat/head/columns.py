@@ -71,6 +71,7 @@ class Columns:
         self._conflicts = conflicts
         self._fields: dict[int, tuple[StoredField, ...]] = {}
         self._by_column: dict[int, dict[ColumnId, list[StoredField]]] = {}
+        self._misfits: dict[int, bool] = {}
 
     def __repr__(self) -> str:
         return str(self.schema)
@@ -106,6 +107,11 @@ class Columns:
         ]
         return max(found, key=precedence) if found else None
 
+    def field(self, instance: ColumnId, schema: int) -> StoredField | None:
+        """Where chunks stored under `schema` hold a column instance, ended or not; `None`: nowhere."""
+        found = self._fields_by_column(schema).get(instance, ())
+        return found[0] if found else None
+
     def _fields_by_column(self, schema: int) -> dict[ColumnId, list[StoredField]]:
         if schema not in self._by_column:
             stored: dict[ColumnId, list[StoredField]] = {}
@@ -121,6 +127,18 @@ class Columns:
     def fits(self, field: StoredField, column: Column) -> bool:
         """Whether the stored values can be read as the column's type."""
         return is_lossless(decode_type(field.type), column.type)
+
+    def has_misfits(self, schema: int) -> bool:
+        """Whether any values stored under `schema` cannot be read as the type that their column has. Found
+        once."""
+        if schema not in self._misfits:
+            self._misfits[schema] = any(
+                not self.fits(field, column)
+                for column in self.all
+                for field in self.fields(schema)
+                if field.column in column.instances
+            )
+        return self._misfits[schema]
 
 
 def precedence(field: StoredField) -> tuple[VersionId, str]:

@@ -24,10 +24,11 @@ straggler      a change in merge mode that was made from what was there, while t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from crdtcat.clock import VersionId
+from crdtcat.format.ops import ColumnId
 
 Kind = Literal["overwrite", "property", "column", "drop", "misfit", "rename", "cell", "deleted", "straggler"]
 
@@ -49,6 +50,7 @@ class Conflict:
         loser: whose does not; its file, or the bundle that covers it, still holds what it wrote.
         message: the same in words.
         rows: for cells, which rows: `Table.lost_values` reads what the loser wrote there.
+        column: and of which column, whatever it is called now.
     """
 
     kind: Kind
@@ -57,6 +59,7 @@ class Conflict:
     loser: VersionId | None
     message: str
     rows: tuple[RowInterval, ...] = ()
+    column: ColumnId | None = field(default=None, repr=False)
 
     def is_over(self, horizon: int) -> bool:
         """Whether both met below a horizon, and nothing that is read depends on it any more."""

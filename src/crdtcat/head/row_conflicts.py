@@ -171,7 +171,7 @@ def row_conflicts(
             f"{winner}, which had not seen it, {did}"
         )
         where = tuple(_interval(log, *interval) for interval in lost.rows)
-        yield Conflict("deleted" if lost.gone else "cell", name, winner, loser, message, where)
+        yield Conflict("deleted" if lost.gone else "cell", name, winner, loser, message, where, lost.column)
 
 
 def _interval(log: Log, chunk: int, start: int, stop: int) -> RowInterval:

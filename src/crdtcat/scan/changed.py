@@ -26,6 +26,7 @@ from crdtcat.head.columns import Column
 from crdtcat.head.patches import BY_STAMPS, Sheet
 from crdtcat.head.rows import Rows
 from crdtcat.intervals.runs import Integers, expand
+from crdtcat.scan.as_born import AsBorn
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.holding import Held, Holding, Source, stamps_by_field
 from crdtcat.scan.layers import OLDEST, Layer, Orders
@@ -46,6 +47,7 @@ class ChangedEntries:
     def __init__(self, plan: Plan, chunks: ChunkReader) -> None:
         self._head, self._chunks, self._needed = plan.head, chunks, plan.needed
         self._holding, self._visible = Holding(plan.head), Visible(plan.head)
+        self._born = AsBorn(plan.head)
 
     def read(self, entry: int, columns: Sequence[Column]) -> pa.Table:
         """All rows of an entry, deleted ones too, as storage arrays of the columns' types."""
@@ -82,10 +84,11 @@ class ChangedEntries:
         """The stored columns of an entry that have to be read, stamps where ages will be compared."""
         copy = self._head.rows.copies.get(entry)
         dropped = any(column.instances & self._head.columns.hidden.keys() for column in columns)
-        compare = with_ages or dropped or self._head.rows.is_overlaid(entry)
+        sources = [self._holding.source(column, entry) for column in columns]
+        unfit = any(not source.fits for source in sources if source.field is not None)
+        compare = with_ages or dropped or unfit or self._head.rows.is_overlaid(entry)
         stamps = stamps_by_field(copy) if copy is not None and compare else {}
-        sources = (self._holding.source(column, entry).field for column in columns)
-        fields = [field.name for field in sources if field is not None]
+        fields = [source.field.name for source in sources if source.field is not None]
         wanted = [*fields, *(stamps[name].stored for name in fields if name in stamps)]
         return tuple(dict.fromkeys(wanted)), stamps
 
@@ -132,7 +135,17 @@ class ChangedEntries:
         field, ages = source.field, None
         if field is not None and field.name in stamps:
             ages = self._ages(stamps[field.name], stored)
-        return self._unhidden(field, entry, _as_stored(column, source, stored), ages), ages
+        if field is not None and not source.fits and entry in self._head.rows.copies:
+            values = self._as_born(column, field, entry, plain(stored.select([field.name])), ages)
+        else:
+            values = _as_stored(column, source, stored)
+        return self._unhidden(field, entry, values, ages), ages
+
+    def _as_born(
+        self, column: Column, field: StoredField, copy: int, stored: pa.Table, ages: Integers | None
+    ) -> pa.Array:
+        born = self._born.cells(copy, field.column, ages)
+        return self._born.column(column, field, stored.column(field.name).chunks, born)
 
     def _owned(self, entry: int, columns: Sequence[Column]) -> list[bool]:
         """Per column, whether what was decoded for it is nobody else's: for this entry alone, and no other
@@ -167,12 +180,17 @@ class ChangedEntries:
         stored = self._stored(chunk, held)
         for column, source in held.columns:
             field = source.field
-            values = _values_over(column, source, stored, place)
             ages: Array | int = age
             if age == BY_STAMPS and field is not None:
                 ages = self._ages(held.stamps[field.name], stored)
+                if source.fits:
+                    values = _values_over(column, source, stored, place)
+                else:
+                    values = self._as_born(column, field, chunk, stored, ages)
                 values = self._without_ended(field, values, ages)
                 ages = ages[place]
+            else:
+                values = _values_over(column, source, stored, place)
             layers[column.name].put(target, values, place, ages)
 
     def _stored(self, chunk: int, held: Held) -> pa.Table:
@@ -186,11 +204,8 @@ class ChangedEntries:
         head = self._head
         if entry not in head.rows.copies or field is None or field.column not in head.columns.hidden:
             return base
-        pieces = head.rows.pieces
-        mine = np.flatnonzero(pieces.entry == entry)
-        owner, offset = expand(pieces.stop[mine] - pieces.start[mine])
-        author = np.full(len(base), OLDEST)
-        author[pieces.at[mine][owner] + offset] = head.log.chunk_version[pieces.birth[mine]][owner]
+        births = self._born.births(entry)
+        author = np.where(births < 0, OLDEST, head.log.chunk_version[births].astype(np.int64))
         return self._without_ended(
             field, base, author if ages is None else np.where(ages > OLDEST, ages, author)
         )

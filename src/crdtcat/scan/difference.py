@@ -145,7 +145,7 @@ def diff_heads(old: Head, new: Head, feed: Callable[[], Feed]) -> Diff:
 
 
 def _columns(old: Head, new: Head) -> Iterator[ColumnChange]:
-    there = matching(old.columns.all, new.columns.all)
+    there = _once(matching(old.columns.all, new.columns.all))
     stayed = iter([column for column in old.columns.all if column in there])
     for before, column in zip(there, new.columns.all, strict=True):
         was, now = None if before is None else _field(before), _field(column)
@@ -156,6 +156,11 @@ def _columns(old: Head, new: Head) -> Iterator[ColumnChange]:
     for column in old.columns.all:
         if column not in there:
             yield ColumnChange("dropped", _field(column), None)
+
+
+def _once(there: list[Column | None]) -> list[Column | None]:
+    """Each column once: of two that were one, under one name by two renamings, say, the second came."""
+    return [None if column in there[:place] else column for place, column in enumerate(there)]
 
 
 def _field(column: Column) -> pa.Field:

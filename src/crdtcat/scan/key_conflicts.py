@@ -13,7 +13,7 @@ met below the horizon is forgotten, and a chunk that was let go tells of no key 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ class LostCell:
         winner: who wrote the cell that counts, or deleted the key.
         loser: who wrote this one; its chunk still holds it.
         blind: whether both had read nothing.
+        instance: the column itself: others may have been born under its name.
     """
 
     key: Key
@@ -49,6 +50,7 @@ class LostCell:
     winner: VersionId
     loser: VersionId
     blind: bool
+    instance: ColumnId = field(repr=False)
 
     def __str__(self) -> str:
         return f"{self.column} of {self.key}: {self.loser} lost to {self.winner}"
@@ -115,7 +117,7 @@ class _Group:
                 for winner, loser in sorted(pair for pair in found if not folded[list(pair)].all()):
                     blind = self._is_blind(winner) and self._is_blind(loser)
                     ids = self._log.id_at(winner), self._log.id_at(loser)
-                    yield LostCell(key, column.name, *ids, blind)
+                    yield LostCell(key, column.name, *ids, blind, column)
 
     def _overwriting(self, key: Key) -> set[int]:
         """The overwrites whose scope contains a key."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.type_codes import decode_type
 from crdtcat.errors import InvalidArgument, NotFound
+from crdtcat.format.ops import ColumnId
 from crdtcat.head import Conflict, Head
 from crdtcat.head.columns import Column
 from crdtcat.head.patches import let_go
@@ -31,23 +32,21 @@ def lost_value(head: Head, cell: LostCell, store: Store, footers: FooterCache) -
     Raises `NotFound`: its version or its column is not in this head, or an expiry let its rows go.
     """
     log, version, gone = head.log, head.log.index_of(cell.loser), let_go(head.log)
+    column = _shown_in(head, cell.instance)
     chunks = range(int(log.chunk_start[version]), int(log.chunk_start[version + 1])) if version >= 0 else ()
     for chunk in (
         at for at in reversed(chunks) if not gone[at]
     ):  # of several rows of one key the last counts
-        fields = head.columns.fields(int(log.chunk_schema[chunk]))
-        for field in (field for field in fields if field.column.name == cell.column):
-            shown = [column for column in head.columns.all if field.column in column.instances]
-            if not shown:
-                continue
-            plan = make_plan(head, [shown[0].name], None)
-            reader = ChunkReader(plan, store, footers, verify=True)
-            keys = reader.one(chunk, list(head.settings.key)).select(list(head.settings.key)).to_pylist()
-            places = [place for place, key in enumerate(keys) if tuple(key.values()) == cell.key]
-            values = _column_of(head, shown[0], chunk, reader) if places else None
-            if values is not None:
-                stored = pa.table({shown[0].name: values.slice(places[-1], 1)})
-                return as_shown(shown[:1], stored, plan.schema)
+        if column is None or head.columns.field(cell.instance, int(log.chunk_schema[chunk])) is None:
+            continue
+        plan = make_plan(head, [column.name], None)
+        reader = ChunkReader(plan, store, footers, verify=True)
+        keys = reader.one(chunk, list(head.settings.key)).select(list(head.settings.key)).to_pylist()
+        places = [place for place, key in enumerate(keys) if tuple(key.values()) == cell.key]
+        values = _column_of(head, column, cell.instance, chunk, reader) if places else None
+        if values is not None:
+            stored = pa.table({column.name: values.slice(places[-1], 1)})
+            return as_shown((column,), stored, plan.schema)
     raise NotFound(f"table {head.table!r} no longer has {cell.column!r} of {cell.key} by {cell.loser}")
 
 
@@ -67,7 +66,8 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
             f"{conflict.kind!r} conflicts are not about cells: conflict.message says what lost, and "
             "history() has the loser's version"
         )
-    column = head.columns.by_name.get(conflict.subject)
+    instance = conflict.column
+    column = head.columns.by_name.get(conflict.subject) if instance is None else _shown_in(head, instance)
     version = head.log.index_of(conflict.loser)
     if column is None or version < 0:
         raise NotFound(f"table {head.table!r} no longer has {conflict.subject!r} or version {conflict.loser}")
@@ -81,7 +81,7 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
     parts, rows = [], []
     for source in np.unique(chunk).tolist():
         mine = chunk == source
-        values = _column_of(head, column, source, reader)
+        values = _column_of(head, column, instance, source, reader)
         if values is not None:
             parts.append(values.take(pa.array(place[mine])))
             rows.append(row[mine])
@@ -150,9 +150,20 @@ def _rows(head: Head, conflict: Conflict) -> RowSet:
     return RowSet(births, starts, stops)
 
 
-def _column_of(head: Head, column: Column, chunk: int, reader: ChunkReader) -> pa.Array | None:
+def _shown_in(head: Head, instance: ColumnId) -> Column | None:
+    return next((column for column in head.columns.all if instance in column.instances), None)
+
+
+def _column_of(
+    head: Head, column: Column, instance: ColumnId | None, chunk: int, reader: ChunkReader
+) -> pa.Array | None:
+    """What a chunk holds of a column, of one instance of it where that is known, ended by a drop or not."""
     log, columns = head.log, head.columns
-    field = columns.source(column, int(log.chunk_schema[chunk]), int(log.chunk_version[chunk]))
+    schema = int(log.chunk_schema[chunk])
+    if instance is None:
+        field = columns.source(column, schema, int(log.chunk_version[chunk]))
+    else:
+        field = columns.field(instance, schema)
     if field is None:
         return None
     fitting = field if columns.fits(field, column) else None

@@ -23,6 +23,7 @@ from crdtcat.format.ops import ColumnId
 from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column, precedence
+from crdtcat.scan.as_born import AsBorn
 from crdtcat.scan.masks import mask
 from crdtcat.scan.merge import ABSENT, Folded, Merger, Part, Slot, Stamp
 from crdtcat.scan.merge_plan import Beside, Group
@@ -137,7 +138,7 @@ class Reading:
         stamps: list[Stamp] = []
         for slot, column in zip(self._slots, self._shown_in, strict=True):
             field = fields.get(slot.instance)
-            cells.append(None if field is None else self._values(stored, field, column))
+            cells.append(None if field is None else self._values(stored, field, column, ages))
             stamps.append(ABSENT if field is None else ages.get(field.name, chunk))
         return Part(
             keys=self._keys(stored),
@@ -162,10 +163,15 @@ class Reading:
     def _keys(self, stored: pa.Table) -> tuple[pa.Array, ...]:
         return tuple(_one(stored.column(name)) for name in self._key)
 
-    def _values(self, stored: pa.Table, field: StoredField, column: Column) -> pa.Array | None:
-        if not self._all.fits(field, column):
+    def _values(
+        self, stored: pa.Table, field: StoredField, column: Column, ages: Mapping[str, Stamp]
+    ) -> pa.Array | None:
+        if self._all.fits(field, column):
+            return stored_column(column, field, stored)
+        born = ages.get(field.name)
+        if born is None or isinstance(born, int):
             return None  # it wins, and reads as null
-        return stored_column(column, field, stored)
+        return AsBorn(self._plan.head).column(column, field, stored.column(field.name).chunks, born)
 
     def _beside(
         self, one: Beside, stored: pa.Table, others: Sequence[ColumnId], group: Group, hidden: Array

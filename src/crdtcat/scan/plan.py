@@ -77,6 +77,16 @@ class Plan:
             found.append((column, field if field is not None and columns.fits(field, column) else None))
         return tuple(found)
 
+    def is_read_by_row(self, chunk: int) -> bool:
+        """Whether cells of one column of a chunk are not all read alike.
+
+        A copy has cells of many versions: a drop had seen some, or of the types they were written in not all
+        fit the column."""
+        head = self.head
+        if chunk not in head.rows.copies:
+            return False
+        return bool(head.columns.hidden) or head.columns.has_misfits(int(head.log.chunk_schema[chunk]))
+
     def undecided(self) -> Plan:
         """What has to be looked at to know which rows match, and nothing but the columns to look at."""
         names = () if self.filter is None else self.filter.columns

@@ -16,6 +16,7 @@ import pyarrow.types as pt
 
 from crdtcat.chunks.statistics import domain, value_type
 from crdtcat.chunks.type_codes import decode_type
+from crdtcat.format.kinds import COPY
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
@@ -72,6 +73,8 @@ class HeadStatistics:
             return  # a dropped column with survivors: rare, and never pruned by
         stored = decode_type(fields[0].type) if fields else pa.null()
         if pt.is_null(stored) or not head.columns.fits(fields[0], column):
+            if not pt.is_null(stored):  # cells of a copy may fit one by one
+                members = members[head.log.kind[self._index[members]] != COPY]
             gather.nulls[members] = head.log.rows[self._index[members]].astype(np.int64)
             return
         for candidate in dict.fromkeys((code, "-")) if _same_meaning(stored, column.type) else ():

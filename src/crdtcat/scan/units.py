@@ -63,10 +63,8 @@ def _cut(plan: Plan) -> Iterator[Unit]:
         yield from gather.rest()
         return
     mixed = _Mixed(plan)
-    rows, drops = plan.head.rows, bool(plan.head.columns.hidden)
-    untouched = plan.chunks[rows.untouched(plan.chunks)].tolist()
-    # What a drop had seen of a copy's rows differs from row to row.
-    simple = {chunk for chunk in untouched if not (drops and chunk in rows.copies)}
+    untouched = plan.chunks[plan.head.rows.untouched(plan.chunks)].tolist()
+    simple = {chunk for chunk in untouched if not plan.is_read_by_row(chunk)}
     for strip in mixed.strips:
         if strip[0] in simple and not mixed.is_open:
             yield from gather.add(strip[0], whole=mixed.whole[strip[0]])

@@ -111,8 +111,8 @@ def _wanted(plan: Plan, unit: Unit, chunk: int) -> _Wanted | None:
     if unit.strips is None:
         return next(_Wanted(chunk, *place, None) for place in places if place[0] == unit.segment)
     rows = plan.head.rows
-    if len(rows.patches_of(chunk).entry) or (plan.head.columns.hidden and chunk in rows.copies):
-        return None  # what a drop had seen of a copy's rows differs from row to row
+    if len(rows.patches_of(chunk).entry) or plan.is_read_by_row(chunk):
+        return None
     live = np.concatenate([rows.live_offsets(*strip) for strip in unit.strips if strip[0] == chunk])
     live.sort()
     ends = np.flatnonzero(np.diff(live, append=-1) != 1)
