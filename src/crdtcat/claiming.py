@@ -257,7 +257,7 @@ class Committing:
 
     def _settled(self, change: Any, conflicts: Sequence[Overlap]) -> Any:
         """The change as the policy says, or `CommitConflict`."""
-        found = named(self.session, conflicts)
+        found = named(self.session, conflicts, self.seen)
         patched = resolved(self.session, change, self.seen, found)
         if patched is None:
             raise conflict(self.session, change, self.seen, found)
