@@ -1,4 +1,4 @@
-"""Whatever requests fail, together or alone, what a commit in CAS mode says is true.
+"""Whatever requests fail, together or alone, what a commit says is true: in CAS mode, a merge in any.
 
 No error: it is there. `CommitUnknown`: nobody knows. Any other error: it is not there, and never will be. A
 single request that fails is not enough to see this: where an answer is lost, what tells is the next request.
@@ -42,14 +42,15 @@ COMMITS: Final[dict[str, tuple[Callable[[Catalog], object], str]]] = {
     "stream": (_stream, "a"),
     "merge": (lambda catalog: catalog.table("a").merge("side"), "a"),
     "transaction": (_transaction, "ab"),
+    "merge in merge mode": (lambda catalog: catalog.table("a").merge("side"), "a"),
 }
 
 
-def lake(tables: str, *, branched: bool) -> str:
+def lake(tables: str, *, branched: bool, mode: str) -> str:
     url = f"memory://told-{secrets.token_hex(6)}"
     catalog = Catalog(MemoryStore(url), **OPTIONS)
     for name in tables:
-        catalog.create_table(name, SCHEMA, mode="cas", key=["n"] if name == "k" else [])
+        catalog.create_table(name, SCHEMA, mode=mode, key=["n"] if name == "k" else [])
         put(catalog, name, {"n": 1, "x": 0})
     if branched:
         catalog.table("a").branch("side")
@@ -95,11 +96,12 @@ FAULTS: Final = [(fault,) for fault in ONE] + list(product(ONE, ONE))
 @pytest.mark.parametrize("name", COMMITS)
 def test_what_a_commit_says_is_true(name: str) -> None:
     commit, tables = COMMITS[name]
+    branched, mode = name.startswith("merge"), "merge" if "mode" in name else "cas"
     for faults in FAULTS:
         first, made = 0, 0
         while made >= first:  # the request was made that was to fail
             first += 1
-            url = lake(tables, branched=name == "merge")
+            url = lake(tables, branched=branched, mode=mode)
             said, made = told(url, commit, tables, faults, first)
             others = Catalog(MemoryStore(url), **OPTIONS)
             for table in tables:  # whoever comes next decides what was left undecided
