@@ -141,6 +141,8 @@ class SwitchRecorder(ActRecorder):
             self.add("list all", who)
         elif kind == "list" and at == "idle":
             self._hold(who)
+        elif kind == "get" and at == "listed" and is_claim(name) and claim_number(name) >= self._number[who]:
+            self._lost(who)  # it looked before it tried, and found the number taken
         elif kind == "put" and is_claim(name):
             self.add("switch" if self._operation(name) == TO_CAS else "back", who)
             self._switching[who] = "idle"
@@ -148,8 +150,11 @@ class SwitchRecorder(ActRecorder):
     def refused(self, actor: str, name: str) -> None:
         """Somebody else has the number that was announced."""
         if self._switching.get(actor) == "listed" and self._is_claim(name):
-            self._switching[actor] = "idle"
-            self.add("switch", actor)
+            self._lost(actor)
+
+    def _lost(self, who: str) -> None:
+        self._switching[who] = "idle"
+        self.add("switch", who)
 
     def _age(self) -> None:
         for who, listed_ms in list(self._listed_ms.items()):

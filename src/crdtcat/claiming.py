@@ -27,7 +27,7 @@ from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import Unclear, answers, cause, elapsed_clock, put_all, reason
-from crdtcat.errors import CommitContended, CommitUnknown, StoreError
+from crdtcat.errors import CommitContended, CommitUnknown, CrdtcatError, StoreError, StoreUnavailable
 from crdtcat.format.version import TO_CAS, TO_MERGE
 from crdtcat.key_reading import key_reader
 from crdtcat.log import Log
@@ -186,10 +186,7 @@ class Committing:
                 session.chain.pace = pace.committed(now, request, claim.passed, claim.writers)
                 return step
             if step.outcome is ClaimOutcome.UNKNOWN:
-                raise CommitUnknown(
-                    f"{claim_name(session.folder, claim.number)}: the store gave no clear answer "
-                    f"({reason(self.unclear)}); the commit may stand: {advice(change.key)}"
-                ) from cause(self.unclear)
+                raise self._unclear(claim) from cause(self.unclear)
             self.slot.settle(used=False)
             if step.outcome is ClaimOutcome.CONFLICT:
                 assert claim.found is not None
@@ -209,6 +206,14 @@ class Committing:
                     "committed and nothing is wrong: try again, or allow more `retries`"
                 )
             step = (step.aged() if self._is_old() else step).resumed()
+
+    def _unclear(self, claim: Claimer[LogChange]) -> CrdtcatError:
+        """For a claim without an answer. One that waits for a decision will get none."""
+        name, why = claim_name(claim.folder, claim.number), reason(self.unclear)
+        if not claim.change.stands:
+            return StoreUnavailable(f"{name} could not be stored ({why}); nothing was committed: try again")
+        text = f"{name}: the store gave no clear answer ({why}); the commit may stand"
+        return CommitUnknown(f"{text}: {advice(claim.change.key)}")
 
     def _read(self, step: Committer[LogChange]) -> Committer[LogChange]:
         self.known_at = elapsed_clock()
@@ -257,7 +262,7 @@ class Committing:
 
     def _settled(self, change: Any, conflicts: Sequence[Overlap]) -> Any:
         """The change as the policy says, or `CommitConflict`."""
-        found = named(self.session, conflicts)
+        found = named(self.session, conflicts, self.seen)
         patched = resolved(self.session, change, self.seen, found)
         if patched is None:
             raise conflict(self.session, change, self.seen, found)

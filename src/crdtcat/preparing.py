@@ -147,6 +147,8 @@ def commit_prepared(
 
     Raises:
         CommitConflict, CommitContended, CommitUnknown: as a commit does; nothing is visible of any of them.
+        StoreError: a claim, or the decision, was refused, or has no clear answer and is not waited for;
+            nothing is visible.
         Switched: a table is in another mode by now.
         Superseded: a change said so when it was judged.
     """
@@ -171,10 +173,18 @@ def commit_prepared(
         raise
     if prepared is not None:
         prepared(slot.writer)
+    made = {folder: work.claimed for folder, work in done.items()}
     try:
-        _decide(store, slot.writer, {folder: work.claimed for folder, work in done.items()}, young_seconds)
+        _decide(store, slot.writer, made, young_seconds)
     except CommitContended:
         _look_first(done)
+        raise
+    except StoreError:  # refused, clearly: it was not committed, and will not be
+        if aborted is not None:
+            aborted(slot.writer)
+        _look_first(done)
+        with suppress(StoreError):
+            decide(store, slot.writer, committed=False, claims=made)
         raise
     return done
 
@@ -188,12 +198,17 @@ def _look_first(done: Mapping[str, Committing]) -> None:
 
 def _decided(store: Store, writer: int, claims: Mapping[str, int]) -> bool:
     """Decide, and look once where the answer was lost: who is to know whether a commit stands, if not its
-    author. Where nothing is there the same PUT is made again. Raises `StoreUnavailable`: nobody knows."""
+    author. Where nothing is there the same PUT is made again. Raises `StoreUnavailable`: nobody knows; any
+    other `StoreError`: it was refused, and nothing is decided."""
     try:
         return decide(store, writer, committed=True, claims=claims)
     except StoreUnavailable:
+        pass
+    try:
         found = read_decision(store, writer)
-    return decide(store, writer, committed=True, claims=claims) if found is None else found
+        return decide(store, writer, committed=True, claims=claims) if found is None else found
+    except StoreError as error:  # whatever it is: the first PUT may have been stored
+        raise StoreUnavailable(str(error.args[0])) from error
 
 
 def _decide(store: Store, writer: int, claims: Mapping[str, int], young_seconds: float) -> None:

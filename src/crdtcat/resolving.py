@@ -35,12 +35,13 @@ from crdtcat.conflicts.write_set import Numbering
 from crdtcat.drive import put_all
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.row_ids import RowIds
+from crdtcat.format.schema_code import decode_schema
 from crdtcat.head import Head
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.sides import Sides, cells
 from crdtcat.writing.bodies import CHUNK_KEYS, joined_bodies
-from crdtcat.writing.fit import conform, fit_some
+from crdtcat.writing.fit import conform, fit_some, known_from_head
 from crdtcat.writing.incoming import Incoming
 from crdtcat.writing.overlays import stage_overlay
 
@@ -156,7 +157,7 @@ def _asked(policy: Policy, sides: Sides) -> Any:
 
 def _with_cells(session: Session, change: LogChange, part: int, given: Sequence[Given]) -> LogChange | None:
     """The change with other values in some cells of one of its versions; `None` where that does more than
-    set cells, or sets those of a column that the change itself adds."""
+    set cells, or sets those of a column that the change itself adds, or that theirs widened before."""
     mine, before, seen = change.writes[part], change.body_of(part), given[0][0].seen
     ops, overlays = mine.ops, mine.ops.rows.overlays
     columns = {item.columns for item in mine.cells}
@@ -168,20 +169,39 @@ def _with_cells(session: Session, change: LogChange, part: int, given: Sequence[
     numbers = Numbering()
     every = RowSet().union(*(numbers.rows(item.rows) for item in overlays))
     rows = row_ids(every, numbers)
-    names = sorted(column.name for column in next(iter(columns)))
     head = Head(session.table, change.log_with_part(seen.log, part), session.settings)
+    ids = next(iter(columns))
+    names = [column.name for column in head.columns.all if column.instances & ids]
+    known = {name: (known_from_head(head.columns) or {})[name] for name in names}
+    if not _is_shown(head, before):
+        return None
     values = cells(session, head, rows, names)
     keys = _keys(rows, numbers)
     order = np.argsort(keys)
     for sides, table in given:
         at = order[np.searchsorted(keys, _keys(sides.rows, numbers), sorter=order)]
+        types = sides.types
         for name in table.column_names:
-            values = _put(values, name, at, table.column(name))
-    body, puts, made = stage_overlay(session, fit_some(values.schema, session.known), values, rows)
+            if types[name] != known[name].type:  # theirs widened it, for good
+                known[name] = replace(known[name], type=types[name])
+            values = _put(values, name, at, table.column(name), types[name])
+    body, puts, made = stage_overlay(session, fit_some(values.schema, known), values, rows)
     put_all(puts, session.store, f"{session.folder}: the rows", "nothing was committed")
     kept = {name: value for name, value in before.items() if name not in CHUNK_KEYS}
     ops = by_itself(replace(ops, rows=replace(ops.rows, overlays=made)), mine.id)
     return change.with_body(part, {**body, **kept, "x": ops.encode()})
+
+
+def _is_shown(head: Head, body: Mapping[str, Any]) -> bool:
+    """Whether a head shows all values of a version: an earlier answer may have brought some of a type that
+    mine did not know."""
+    stored = (field for packed in body.get("f") or () for field in decode_schema(packed, "schema"))
+    return all(
+        head.columns.fits(field, column)
+        for field in stored
+        for column in head.columns.all
+        if field.column in column.instances
+    )
 
 
 def _with_rows(session: Session, change: LogChange, part: int, tables: Sequence[pa.Table]) -> LogChange:
@@ -203,14 +223,15 @@ def _with_rows(session: Session, change: LogChange, part: int, tables: Sequence[
     return change.with_body(part, {**joined_bodies(parts), **others})
 
 
-def _put(values: pa.Table, name: str, at: Integers, new: pa.ChunkedArray) -> pa.Table:
+def _put(values: pa.Table, name: str, at: Integers, new: pa.ChunkedArray, type: pa.DataType) -> pa.Table:
     place = values.schema.get_field_index(name)
-    field = values.schema.field(place)
-    old = to_storage(values.column(name), name)
+    old, new = (to_storage(cast_lossless(part, type, name), name) for part in (values.column(name), new))
     index = np.arange(len(old))
     index[at] = len(old) + np.arange(len(at))
-    both = pa.concat_arrays([old, to_storage(cast_lossless(new, field.type, name), name)])
-    return values.set_column(place, field, restored([both.take(pa.array(index))], field.type, name))
+    both = pa.concat_arrays([old, new])
+    return values.set_column(
+        place, values.schema.field(place).with_type(type), restored([both.take(pa.array(index))], type, name)
+    )
 
 
 def _keys(rows: RowIds, numbers: Numbering) -> Integers:

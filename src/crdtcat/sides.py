@@ -22,6 +22,7 @@ from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import no_rows
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Kind, Overlap
+from crdtcat.conflicts.keys import exactly
 from crdtcat.conflicts.resolve import row_ids
 from crdtcat.conflicts.write_set import Numbering
 from crdtcat.errors import Expired
@@ -29,10 +30,12 @@ from crdtcat.format.row_ids import END, RowIds
 from crdtcat.head import Head
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, expand
-from crdtcat.log import select
+from crdtcat.log import Log, select
+from crdtcat.reading import claimed_above
 from crdtcat.scan import Scan
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
+from crdtcat.scan.masks import filter_schema
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.shown import as_shown
 
@@ -54,10 +57,10 @@ _THEIRS_SETS: Final = frozenset(
 class Sides:
     """The rows that mine and theirs both touched, as each has them. Values are read when asked for.
 
-    The tables have the same rows in the same order, and the columns that both touched, or all of them. Of a
-    keyed table they have the rows with the keys in question that are there, with all columns, by rising key;
-    where only a range of keys is known, or there are too many to name, none is looked up. What theirs added
-    to what mine overwrites is in `theirs` alone.
+    The tables have the same rows in the same order, and the columns that both touched, by the names that mine
+    has for them, or all columns. Of a keyed table they have the rows with the keys in question that are
+    there, with all columns, by rising key; where only a range of keys is known, or there are too many to
+    name, none is looked up. What theirs added to what mine overwrites is in `theirs` alone.
 
     Attributes:
         overlap: what was found: kind, rows, columns, partitions, properties, and whose commit.
@@ -108,7 +111,8 @@ class Sides:
 
     @cached_property
     def mine(self) -> pa.Table | None:
-        """The rows as mine would leave them; `None` if it deletes them, or sets none."""
+        """The rows as mine would leave them, or, of a transaction, as the change does that met theirs; `None`
+        if it deletes them, or sets none."""
         return self._values(self.mine_head) if self.overlap.kind in _MINE_SETS else None
 
     @cached_property
@@ -135,36 +139,70 @@ class Sides:
 
     @cached_property
     def mine_head(self) -> Head | None:
-        """The table as mine would leave it, had nobody come between."""
+        """The table as mine would leave it, had nobody come between; of a transaction, with the change that
+        met theirs and those before it."""
         if self.seen is None and not self.overlap.key_values:
             return None
-        return head_with(self.session, self.change, self.seen or self.session.head(refresh=False))
+        log = self.change.log_with_part(self._before, self.overlap.part)
+        return Head(self.session.table, log, self.session.settings)
+
+    @property
+    def _before(self) -> Log:
+        """What mine was made from; where it read nothing, the log up to the claim that it follows."""
+        if self.seen is not None:
+            return self.seen.log
+        since = self.change.since
+        if since.id is not None and self.session.state.log.index_of(since.id) < 0:
+            self.session.refresh()
+        log = self.session.state.log
+        return select(log, ~claimed_above(log, since))
 
     def _values(self, head: Head | None) -> pa.Table | None:
         if head is not None and self.overlap.key_values:
             return self._by_key(head)
         if head is None or head.keyed is not None or not (self.overlap.rows.total or self.overlap.tags):
             return None
-        names = [name for name in self.overlap.columns if name in head.schema.names]
-        return cells(self.session, head, self.rows, names or list(head.schema.names))
+        if not self.overlap.called:
+            return cells(self.session, head, self.rows, list(head.schema.names))
+        names = self.names_in(head)
+        if not names:  # it was added since
+            return None
+        found = cells(self.session, head, self.rows, [*names])
+        return found.rename_columns([names[name] for name in found.column_names])
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """What the columns in question hold since theirs, by the names that mine has for them. Costs a
+        refresh if theirs was not read yet."""
+        head = self._left_by(self.overlap.theirs)
+        return {mine: head.schema.field(name).type for name, mine in self.names_in(head).items()}
+
+    def names_in(self, head: Head) -> dict[str, str]:
+        """The columns in question: what a head calls them, and what mine does."""
+        found = {}
+        for id, name in sorted(self.overlap.called, key=operator.itemgetter(1)):
+            shown = [column for column in head.columns.all if id in column.instances] or [
+                column
+                for column in head.columns.all
+                if any(instance.name == id.name for instance in column.instances)
+            ]
+            found |= {column.name: name for column in shown[:1]}
+        return found
 
     def _by_key(self, head: Head) -> pa.Table:
         """Rows with the keys in question."""
-        wanted = []
+        schema = filter_schema(head.schema)
+        wanted, key = [], [schema.field(name) for name in head.settings.key]
         for values in self.overlap.key_values:
-            pairs = zip(head.settings.key, values, strict=True)
-            wanted.append(functools.reduce(operator.and_, (pc.field(name) == value for name, value in pairs)))
+            pairs = zip(key, values, strict=True)
+            same = (pc.field(field.name) == exactly(value, field.type) for field, value in pairs)
+            wanted.append(functools.reduce(operator.and_, same))
         while len(wanted) > 1:  # as a tree, which is less deep than a chain: Arrow walks it recursively
             wanted = [functools.reduce(operator.or_, wanted[at : at + 2]) for at in range(0, len(wanted), 2)]
         verify = self.session.options.verify
         return Scan(
             head, self.session.store, columns=None, filter=wanted[0], verify=verify, footers=FooterCache()
         ).to_table()
-
-
-def head_with(session: Session, change: LogChange, seen: Head) -> Head:
-    """What a head becomes with a change that was not committed. No request."""
-    return Head(session.table, change.log_on(seen.log), session.settings)
 
 
 def cells(session: Session, head: Head, rows: RowIds, names: list[str]) -> pa.Table:

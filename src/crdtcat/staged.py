@@ -73,7 +73,7 @@ class StagedSession(Session):
         self._writer = writer
         self._staging = ForkSafeLock()
         self._shown: tuple[int, Head] | None = None
-        self._knowledge, self._must_look = Knowledge(base.known), False
+        self._knowledge, self._must_look = Knowledge(base.known), True
 
     @property
     def known(self) -> Known | None:

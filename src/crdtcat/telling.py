@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -54,14 +53,19 @@ def conflict(
 ) -> CommitConflict:
     """The error for what was found in one table. No request."""
     error = CommitConflict("", change=change)
-    take(error, [(session, change, seen, item) for item in named(session, found)])
+    take(error, [(session, change, seen, item) for item in named(session, found, seen)])
     return error
 
 
-def named(session: Session, found: Iterable[Overlap]) -> list[Overlap]:
-    """Conflicts that say in which table they are; branches as "table@branch"."""
+def named(session: Session, found: Iterable[Overlap], seen: Head | None = None) -> list[Overlap]:
+    """Conflicts that say in which table they are, branches as "table@branch", and what mine calls their
+    columns: as it saw them, or, where it read nothing, as its handle knows them. No request."""
     shown = session.table if session.branch == MAIN else f"{session.table}@{session.branch}"
-    return [replace(item, table=shown) for item in found]
+    if seen is None:
+        names = {column.id: name for name, column in (session.known or {}).items()}
+    else:
+        names = {id: column.name for column in seen.columns.all for id in column.instances}
+    return [item.told(shown, names) for item in found]
 
 
 def tell_rest(error: CommitConflict, session: Session, seen: Head | None) -> None:
@@ -105,7 +109,7 @@ def _rest(stand: Stand) -> Iterator[Overlap]:
     stand.session.refresh()
     log = stand.session.state.log
     for index in np.flatnonzero(claimed_above(log, stand.above)).tolist():
-        found = named(stand.session, stand.change.judged_in(log, index).conflicts)
+        found = named(stand.session, stand.change.judged_in(log, index).conflicts, stand.seen)
         yield from (item for item in found if is_open(stand.change, item))
 
 

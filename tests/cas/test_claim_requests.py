@@ -16,6 +16,7 @@ from crdtcat.store.memory import MemoryStore
 from crdtcat.table import Table
 from tests.cas.scenes import SCHEMA, lake, meanwhile, rows, two, values
 from tests.catalog.test_races import Stage, StagedStore
+from tests.clocks import HandClock
 from tests.cost.places import asked
 
 FOLDER = "tables/t/main/"
@@ -89,6 +90,25 @@ def test_requests_of_a_rebased_commit_follow_the_commits_that_came_between(
     assert puts + gets + lists == between + (2 if between == 1 else 4)
     assert numbers(table) == list(range(1, between + 3))
     assert table.history()[-1].rebases == 0  # what history shows does not tell; the result of the commit does
+
+
+@pytest.mark.parametrize("met", [False, True], ids=["met nobody", "met others"])
+@pytest.mark.parametrize("between", [0, 1, 2, 10])
+def test_who_has_not_looked_for_long_lists_once_and_makes_two_requests_more_than_came_between(
+    between: int, clock: HandClock, *, met: bool
+) -> None:
+    """For half of a grace period: what it knows is too old to be built on, so a list comes first."""
+    catalog, url = lake(base_delay=0)
+    table = catalog.create_table("t", SCHEMA, mode="cas")
+    table.append(rows("mo", 0))
+    table._session.chain.crowded = met
+    other = Catalog(url, upkeep=False).table("t")
+    for n in range(between):
+        other.append(rows("mo", 1 + n))
+    clock.now += 301
+    expected = {"list": 1, "get": between, "put": 1}
+    assert asked(catalog, lambda: table.append(rows("mo", 99))) == {k: v for k, v in expected.items() if v}
+    assert numbers(table) == list(range(1, between + 3))
 
 
 @pytest.mark.parametrize("writers", [2, 3, 8, 32])

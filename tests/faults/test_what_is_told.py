@@ -1,4 +1,4 @@
-"""Whatever requests fail, together or alone, what a commit in CAS mode says is true.
+"""Whatever requests fail, together or alone, what a commit says is true: in CAS mode, a merge in any.
 
 No error: it is there. `CommitUnknown`: nobody knows. Any other error: it is not there, and never will be. A
 single request that fails is not enough to see this: where an answer is lost, what tells is the next request.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from itertools import product
 from typing import Any, Final
 
 import pyarrow as pa
@@ -41,14 +42,15 @@ COMMITS: Final[dict[str, tuple[Callable[[Catalog], object], str]]] = {
     "stream": (_stream, "a"),
     "merge": (lambda catalog: catalog.table("a").merge("side"), "a"),
     "transaction": (_transaction, "ab"),
+    "merge in merge mode": (lambda catalog: catalog.table("a").merge("side"), "a"),
 }
 
 
-def lake(tables: str, *, branched: bool) -> str:
+def lake(tables: str, *, branched: bool, mode: str) -> str:
     url = f"memory://told-{secrets.token_hex(6)}"
     catalog = Catalog(MemoryStore(url), **OPTIONS)
     for name in tables:
-        catalog.create_table(name, SCHEMA, mode="cas", key=["n"] if name == "k" else [])
+        catalog.create_table(name, SCHEMA, mode=mode, key=["n"] if name == "k" else [])
         put(catalog, name, {"n": 1, "x": 0})
     if branched:
         catalog.table("a").branch("side")
@@ -62,15 +64,15 @@ def put(catalog: Catalog, name: str, row: dict[str, int]) -> None:
 
 
 def told(
-    url: str, commit: Callable[[Catalog], object], tables: str, fault: Fault, window: range
+    url: str, commit: Callable[[Catalog], object], tables: str, faults: tuple[Fault, ...], first: int
 ) -> tuple[str, int]:
-    """What a commit said some of whose requests failed, and how many it made."""
+    """What a commit said some of whose requests failed, from the first on, and how many it made."""
     made = 0
 
     def plan(call: Call) -> Fault | None:
         nonlocal made
         made = call.number - before
-        return fault if made in window else None
+        return faults[made - first] if 0 <= made - first < len(faults) else None
 
     store = FaultyStore(MemoryStore(url))
     catalog = Catalog(store, **OPTIONS)
@@ -87,20 +89,24 @@ def told(
     return "committed", made
 
 
-@pytest.mark.parametrize("fault", ["error", "lost_answer"])
+ONE: Final[tuple[Fault, ...]] = ("error", "lost_answer", "refused")
+FAULTS: Final = [(fault,) for fault in ONE] + list(product(ONE, ONE))
+
+
 @pytest.mark.parametrize("name", COMMITS)
-def test_what_a_commit_says_is_true(name: str, fault: Fault) -> None:
+def test_what_a_commit_says_is_true(name: str) -> None:
     commit, tables = COMMITS[name]
-    for length in (1, 2):
+    branched, mode = name.startswith("merge"), "merge" if "mode" in name else "cas"
+    for faults in FAULTS:
         first, made = 0, 0
         while made >= first:  # the request was made that was to fail
             first += 1
-            url = lake(tables, branched=name == "merge")
-            said, made = told(url, commit, tables, fault, range(first, first + length))
+            url = lake(tables, branched=branched, mode=mode)
+            said, made = told(url, commit, tables, faults, first)
             others = Catalog(MemoryStore(url), **OPTIONS)
             for table in tables:  # whoever comes next decides what was left undecided
                 put(others, table, {"n": 2, "x": 0})
             there = {9 in others.read(table)["x"].to_pylist() for table in tables}
             right = {"committed": [{True}], "failed": [{False}], "unknown": [{True}, {False}]}[said]
-            assert there in right, f"{length} requests from {first} on: {said}"
+            assert there in right, f"{faults} from request {first} on: {said}"
         assert (said, first > 1) == ("committed", True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from crdtcat.protocol import Created, Get, Got, Listed, ListPage, Object, PutIfAbsent, bundle_name
+from crdtcat.protocol import Created, Get, Got, Listed, ListPage, Object, PutIfAbsent, bundle_name, claim_name
 from crdtcat.protocol.claimer import TRIES, ClaimOutcome, Parent
 from crdtcat.protocol.committer import Committer
 from crdtcat.testing.scheduled_store import ScheduledStore
@@ -37,9 +37,10 @@ def test_a_young_one_is_one_creation() -> None:
 
 
 @pytest.mark.parametrize(("taken", "claims"), [(0, True), (1, True), (2, False), (9, False)])
-def test_one_that_is_old_lists_bundles_first(taken: int, *, claims: bool) -> None:
+def test_one_that_is_old_lists_first(taken: int, *, claims: bool) -> None:
     step = begun(old=True)
-    assert (step.wants, step.outcome) == ((ListPage(FOLDER, f"{FOLDER}z"),), ClaimOutcome.PENDING)
+    listing = (ListPage(FOLDER, claim_name(FOLDER, FIRST.number)),)
+    assert (step.wants, step.outcome) == (listing, ClaimOutcome.PENDING)
     step = step.take([page([taken])])
     if claims:  # nothing above the parent: what it knows is as young as the listing
         assert isinstance(step.wants[0], PutIfAbsent)
@@ -48,6 +49,32 @@ def test_one_that_is_old_lists_bundles_first(taken: int, *, claims: bool) -> Non
         assert (step.outcome, step.wants, step.created) == (ClaimOutcome.STALE, (), False)
         assert step.read(held=False).outcome is ClaimOutcome.VOID
         assert step.read(held=True).outcome is ClaimOutcome.VOID  # it was never there
+
+
+def test_what_it_finds_listed_is_read_at_once() -> None:
+    """All claims that follow its parent without a gap: k + 2 requests, and no try that is refused."""
+    third, (name, data) = claimed(Setting(3), claimed(Setting(2), FIRST, 30)[0], 31)
+    fifth = claim_name(FOLDER, 5)
+    found = [Object(each) for each in (SECOND_NAME, name, fifth)]
+    for looking in (False, True):
+        step: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, looking=looking, old=True)
+        step = step.take([Listed((*found, *page([1]).objects), None)])
+        assert step.wants == (Get(SECOND_NAME), Get(name))
+        assert step.aged().take([Got(THEIRS), Got(data)]).outcome is ClaimOutcome.STALE
+        step = step.take([Got(THEIRS), Got(data)])
+        assert (step.claim.parent, type(step.wants[0])) == (third, PutIfAbsent)
+        assert step.take([CREATED]).outcome is ClaimOutcome.DONE
+    alone: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, looking=True, old=True)
+    assert isinstance(alone.take([page([1])]).wants[0], PutIfAbsent)  # the listing was the look
+
+
+def test_claims_are_listed_for_one_page_and_bundles_to_the_end() -> None:
+    step = begun(old=True).take([Listed((Object(SECOND_NAME),), SECOND_NAME)])
+    assert step.wants == (ListPage(FOLDER, f"{FOLDER}z"),)
+    more = step.take([page([1], f"{FOLDER}z5")])
+    assert more.wants == (ListPage(FOLDER, f"{FOLDER}z5"),)
+    assert more.take([page([1])]).wants == (Get(SECOND_NAME),)
+    assert more.take([page([2])]).outcome is ClaimOutcome.STALE, "what is in its place may be void"
 
 
 def test_every_page_counts() -> None:

@@ -113,6 +113,16 @@ def test_what_the_page_shows_can_be_had_and_no_other_is_as_good(row: Costs) -> N
     assert row in {found[: len(row)] for found in Schemes().warm()}
 
 
+@pytest.mark.parametrize("writers", [2, 4, 8, 32])
+def test_beside_others_in_random_order_a_list_at_once_would_save_less_than_one_request(writers: int) -> None:
+    """Every one of them is as likely to be next, so k is as a die falls: what the first meeting costs on
+    average, here, and with a list after the first try that is refused. Beside one other it is the same."""
+    above = {k: made(k) - (k + 3) for k in range(1, MOST + 1)}  # 1 from there on
+    chances = {k: (1 - 1 / writers) ** (k - 1) / writers for k in range(1, 24 * writers)}
+    saved = sum(chance * above.get(k, above[MOST]) for k, chance in chances.items())
+    assert saved == pytest.approx(1 - 2 / writers, abs=1e-6)
+
+
 def test_claims_that_tell_of_those_before_them_would_make_it_four() -> None:
     assert (1, *[4] * MOST) in Schemes(carrying=True).warm()
 

@@ -104,7 +104,7 @@ def test_one_that_gave_up_in_doubt_stays(monkeypatch: pytest.MonkeyPatch) -> Non
         return create(name, data)
 
     monkeypatch.setattr(catalog.store, "create", doubtful)
-    with pytest.raises(CommitUnknown):
+    with pytest.raises(StoreUnavailable, match="nothing was committed"):
         both(catalog, 1, 5)
     for _ in range(3):
         assert collector(url).collect_transactions().decisions == 0

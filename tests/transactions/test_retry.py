@@ -11,7 +11,16 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, InvalidArgument, StoreUnavailable
+from crdtcat.errors import (
+    AccessDenied,
+    CommitConflict,
+    CommitContended,
+    CommitUnknown,
+    InvalidArgument,
+    StoreUnavailable,
+)
+from crdtcat.store import Store
+from crdtcat.testing.faulty import Call, Fault, FaultyStore
 from crdtcat.transaction import Transaction
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
@@ -180,9 +189,56 @@ def test_one_whose_store_failed_is_committed_again() -> None:
         return create(name, data)
 
     mine.store.create = failing  # type: ignore[method-assign]
-    with pytest.raises((StoreUnavailable, CommitUnknown)):
+    with pytest.raises(StoreUnavailable, match="nothing was committed"):
         tx.commit()
     mine.store.create = create  # type: ignore[method-assign]
     assert (tx.status, theirs.transaction_status(str(tx.id))) == ("aborted", "aborted")
     tx.commit()
+    assert (values(theirs, "a"), values(theirs, "b")) == ([0, 5, 0], [0, 5, 0])
+
+
+def refusing(store: Store, number: int) -> FaultyStore:
+    """A store that refuses the n-th request for a decision."""
+    asked: list[Call] = []
+
+    def plan(call: Call) -> Fault | None:
+        if call.name.endswith(".decision"):
+            asked.append(call)
+        return "refused" if asked and asked[-1] == call and len(asked) == number else None
+
+    return FaultyStore(store, plan)
+
+
+def test_one_whose_decision_was_refused_is_aborted_and_committed_again() -> None:
+    """Nobody has to wait for a lease: it says so itself."""
+    _, theirs = lake()
+    mine = Catalog(refusing(theirs.store, 1), upkeep=False, base_delay=0)
+    tx = staged(mine)
+    with pytest.raises(AccessDenied):
+        tx.commit()
+    assert (tx.status, theirs.transaction_status(str(tx.id))) == ("aborted", "aborted")
+    theirs.table("a").update("n = 2", {"x": 2})
+    tx.commit()
+    assert (values(theirs, "a"), values(theirs, "b")) == ([0, 5, 2], [0, 5, 0])
+
+
+def test_one_of_which_nobody_knows_says_where_to_ask() -> None:
+    """The answer to its decision was lost, and it may not look: that is no refusal."""
+    _, theirs = lake()
+    store = refusing(theirs.store, 2)
+    first, mine = store.plan, Catalog(store, upkeep=False, base_delay=0)
+    tx = staged(mine)
+
+    def plan(call: Call) -> Fault | None:
+        assert first is not None
+        found = first(call)
+        return "lost_answer" if found is None and call.name.endswith(".decision") else found
+
+    store.plan = plan
+    with pytest.raises(CommitUnknown, match="transaction_status"):
+        tx.commit()
+    store.plan = None
+    assert (tx.status, mine.transaction_status(str(tx.id))) == ("prepared", "committed")
+    with pytest.raises(InvalidArgument, match="is not known: ask transaction_status"):
+        tx.commit()
     assert (values(theirs, "a"), values(theirs, "b")) == ([0, 5, 0], [0, 5, 0])

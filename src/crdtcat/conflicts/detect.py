@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from crdtcat.conflicts.keys import KEYS_NAMED_MAX, KeyValues, meeting
+from crdtcat.conflicts.keys import KEYS_NAMED_MAX, KeyValues, in_words, meeting
 from crdtcat.conflicts.kinds import Kind
 from crdtcat.conflicts.overlap import Overlap
 from crdtcat.conflicts.tagged_rows import TaggedRows
@@ -28,8 +28,9 @@ DOUBTS_MAX: Final = 3  # reasons that one conflict gives for not being exact
 def overlaps(mine: WriteSet, theirs: WriteSet, dead: Sequence[TaggedRows] = ()) -> list[Overlap]:
     """Every conflict between a commit and one that came before it, in the order of `Kind`.
 
-    `dead`: rows that others deleted before theirs, since mine read. A version that removes a chunk whole does
-    not say which of its rows were there.
+    `dead`: rows that others deleted before theirs, since mine read: theirs did nothing to them. One that
+    removes a chunk whole does not say which of its rows were there, and one that was told of a delete, and
+    yielded, still names the row.
 
     Theorem: `disjoint_writes_commute`.
     """
@@ -43,34 +44,42 @@ def _rows(mine: WriteSet, theirs: WriteSet, dead: Sequence[TaggedRows]) -> Itera
     """Rows and cells."""
     if not (mine.touches_rows and theirs.touches_rows):
         return
-    for mine_columns, ours in mine.updated:
-        for their_columns, others in theirs.updated:
-            if common := _shared(mine_columns, their_columns):
-                yield from _met(Kind.UPDATE_UPDATE, theirs, ours & others, common)
-    if not (mine.deletes or theirs.deletes):  # most who meet only set cells
-        return
 
-    def gone(ours: TaggedRows) -> TaggedRows:
-        """Those of mine that theirs deleted, and nobody before it."""
-        met = ours & theirs.gone
-        for earlier in dead if len(met) and theirs.removed is not None else ():
+    def both(ours: TaggedRows, others: TaggedRows) -> TaggedRows:
+        """Rows of mine and theirs that were there when theirs came."""
+        met = ours & others
+        for earlier in dead if len(met) else ():
             met -= earlier
         return met
 
+    for mine_columns, ours in mine.updated:
+        for their_columns, others in theirs.updated:
+            if common := _shared(mine_columns, their_columns):
+                yield from _met(Kind.UPDATE_UPDATE, theirs, both(ours, others), common)
+    if not (mine.deletes or theirs.deletes):  # most who meet only set cells
+        return
     over, under = mine.ops.is_overwrite, theirs.ops.is_overwrite
-    yield from _met(Kind.UPDATE_OVERWRITE if under else Kind.UPDATE_DELETE, theirs, gone(mine.touched))
-    yield from _met(Kind.OVERWRITE_UPDATE if over else Kind.DELETE_UPDATE, theirs, mine.gone & theirs.touched)
+    set_or_gone = both(mine.touched, theirs.gone)
+    yield from _met(Kind.UPDATE_OVERWRITE if under else Kind.UPDATE_DELETE, theirs, set_or_gone)
+    gone_or_set = both(mine.gone, theirs.touched)
+    yield from _met(Kind.OVERWRITE_UPDATE if over else Kind.DELETE_UPDATE, theirs, gone_or_set)
     if not (over and under):  # two overwrites are compared by scope
         kind = Kind.OVERWRITE_DELETE if over else Kind.DELETE_OVERWRITE if under else Kind.DELETE_DELETE
-        yield from _met(kind, theirs, gone(mine.gone))
+        yield from _met(kind, theirs, both(mine.gone, theirs.gone))
 
 
 def _met(
     kind: Kind, theirs: WriteSet, met: TaggedRows, columns: frozenset[ColumnId] = frozenset()
 ) -> Iterator[Overlap]:
     if len(met):
-        names = tuple(sorted(column.name for column in columns))
-        yield Overlap(kind, theirs.id, theirs.number, met.rows, met.tags, names)
+        yield Overlap(kind, theirs.id, theirs.number, met.rows, met.tags, **_named(columns))
+
+
+def _named(columns: frozenset[ColumnId], others: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Columns of mine, and names that it has none of, as a conflict has them."""
+    names = tuple(sorted({column.name for column in columns} | others))
+    called = tuple((column, column.name) for column in sorted(columns))
+    return {"columns": names, "births": names, "called": called}
 
 
 def _scopes(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
@@ -121,28 +130,24 @@ def _keys(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
         common = ours.common(other)
         if common is None or common:
             kind = _KEY_KINDS[ours.gone, other.gone]
-            words = {RANGE: None} if common is None else {_words(values): values for values in common}
+            words = {RANGE: None} if common is None else {in_words(values): values for values in common}
             found.setdefault(kind, {}).update(words)
             columns |= both
             if doubt := ours.doubt(other):
                 doubts.setdefault(kind, {})[doubt] = None
     for kind, keys in found.items():
-        names = tuple(sorted(column.name for column in columns)) if kind is Kind.UPSERT_UPSERT else ()
+        touched = frozenset(columns) if kind is Kind.UPSERT_UPSERT else frozenset()
         named = tuple(keys) if len(keys) <= KEYS_NAMED_MAX else (*list(keys)[:KEYS_NAMED_MAX], "...")
         known = tuple(values for values in keys.values() if values is not None)
         known = known if len(known) == len(keys) <= KEYS_NAMED_MAX else ()
         doubt = "; ".join(list(doubts.get(kind, ()))[:DOUBTS_MAX])
         yield Overlap(
-            kind, theirs.id, theirs.number, columns=names, keys=named, key_values=known, doubt=doubt
+            kind, theirs.id, theirs.number, keys=named, key_values=known, doubt=doubt, **_named(touched)
         )
 
 
 RANGE: Final = "a range"
 """What is said of keys that were not looked at."""
-
-
-def _words(values: KeyValues) -> str:
-    return ", ".join(map(repr, values))
 
 
 _KEY_KINDS: Final = {
@@ -156,19 +161,19 @@ _KEY_KINDS: Final = {
 def _columns(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
     """Definitions and drops, against each other and against values."""
 
-    def overlap(kind: Kind, names: frozenset[str]) -> Overlap:
-        return Overlap(kind, theirs.id, theirs.number, columns=tuple(sorted(names)))
+    def overlap(kind: Kind, columns: frozenset[ColumnId], names: frozenset[str] = frozenset()) -> Overlap:
+        return Overlap(kind, theirs.id, theirs.number, **_named(columns, names))
 
-    both = frozenset(column.name for column in _shared(mine.columns, theirs.columns))
-    both |= mine.names & theirs.names
+    shared = _shared(mine.columns, theirs.columns)
+    both = frozenset(column.name for column in shared) | mine.names & theirs.names
     both = frozenset(name for name in both if not _is_added_alike(name, mine, theirs))
     if both:
-        yield replace(overlap(Kind.COLUMN_COLUMN, both), definitions=theirs.definitions)
-    used = mine.uses | mine.without_rows
-    written = frozenset(column.name for column in used & frozenset(theirs.ops.drops))
+        changed = frozenset(column for column in shared if column.name in both)
+        yield replace(overlap(Kind.COLUMN_COLUMN, changed, both), definitions=theirs.definitions)
+    written = (mine.uses | mine.without_rows) & frozenset(theirs.ops.drops)
     if written:
         yield overlap(Kind.WRITE_DROP, written)
-    dropped = frozenset(column.name for column in _shared(frozenset(mine.ops.drops), theirs.uses))
+    dropped = _shared(frozenset(mine.ops.drops), theirs.uses)
     if dropped:
         yield overlap(Kind.DROP_WRITE, dropped)
 

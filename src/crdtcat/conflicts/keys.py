@@ -27,7 +27,7 @@ from crdtcat.intervals import Interval, IntervalIndex
 from crdtcat.log.log import Log
 
 KeyValues = tuple[Any, ...]
-"""The values of the key columns of one row."""
+"""The values of the key columns of one row: of Python, or Arrow's scalars where that has none."""
 Keys = tuple[pa.Array, ...]
 """Key columns, in storage types."""
 ONLY_RANGES: Final = "only ranges of keys are known"
@@ -133,7 +133,29 @@ def _in_both(mine: Keys, theirs: Keys) -> tuple[KeyValues, ...] | None:
 
 
 def _values(keys: Keys, rows: Sequence[int]) -> tuple[KeyValues, ...]:
-    return tuple(tuple(column[row].as_py() for column in keys) for row in rows[: KEYS_NAMED_MAX + 1])
+    return tuple(tuple(_plain(column[row]) for column in keys) for row in rows[: KEYS_NAMED_MAX + 1])
+
+
+def _plain(value: pa.Scalar) -> Any:
+    """A value of Python that is the same, or the scalar itself: Python's times have no nanoseconds."""
+    try:
+        plain = value.as_py()
+        return plain if pa.scalar(plain, value.type).equals(value) else value
+    except (pa.ArrowException, ValueError, OverflowError):
+        return value
+
+
+def in_words(values: KeyValues) -> str:
+    """A key as conflicts tell it."""
+    return ", ".join(
+        value.cast(pa.string()).as_py() if isinstance(value, pa.Scalar) else repr(value) for value in values
+    )
+
+
+def exactly(value: Any, type: pa.DataType) -> pa.Scalar:
+    """A value of a key as one of the type that it is compared with: as a plain number or time it may be taken
+    for another."""
+    return value.cast(type) if isinstance(value, pa.Scalar) else pa.scalar(value, type)
 
 
 def key_parts(log: Log, index: int, key: Sequence[str]) -> Iterator[KeyPart]:

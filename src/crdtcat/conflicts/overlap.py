@@ -5,7 +5,8 @@ A plain value that pickles. Finding it is `crdtcat.conflicts.detect`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from crdtcat.clock import VersionId
@@ -30,11 +31,14 @@ class Overlap:
         number: its number.
         rows: the rows both touched, by number of tag.
         tags: the tags those numbers stand for: (version id, ordinal), or (key, hash, ordinal).
-        columns: names of the columns both touched.
+        columns: names of the columns both touched, as mine calls them once an error tells it.
+        births: the names that these were born with.
+        called: those of mine among them, by id, each with what mine calls it.
         partitions: packed values of the partitions both touched; `None` in it: an unpartitioned table.
         properties: names both set.
         keys: what of the keys overlaps, in words; not more than `crdtcat.conflicts.keys.KEYS_NAMED_MAX`.
-        key_values: those keys, if all of them are known and named.
+        key_values: those keys, if all of them are known and named. Arrow scalars where Python has no such
+            value, as of times in nanoseconds.
         doubt: why there may be no key in common: ranges of keys overlap, and the keys of one side could not
             be read, or were too many. Empty: it is exact.
         by_key: whether it is about rows of a keyed table beside an overwrite. Then mine cannot leave out what
@@ -50,6 +54,8 @@ class Overlap:
     rows: RowSet = field(default_factory=RowSet)
     tags: tuple[Tag, ...] = ()
     columns: tuple[str, ...] = ()
+    births: tuple[str, ...] = ()
+    called: tuple[tuple[ColumnId, str], ...] = ()
     partitions: tuple[bytes | None, ...] = ()
     properties: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -89,6 +95,14 @@ class Overlap:
     def exact(self) -> bool:
         """Whether both touched the same for certain."""
         return not self.doubt
+
+    def told(self, table: str, names: Mapping[ColumnId, str]) -> Overlap:
+        """The same as an error tells it: where it is, and what mine calls the columns."""
+        called = tuple((id, names.get(id, id.name)) for id, _ in self.called)
+        others = set(self.births) - {id.name for id, _ in called}  # names that nobody has a column of here
+        return replace(
+            self, table=table, called=called, columns=tuple(sorted({name for _, name in called} | others))
+        )
 
     @property
     def what(self) -> tuple[Any, ...]:

@@ -147,7 +147,7 @@ def by_itself(ops: Ops, author: VersionId) -> Ops:
 def stands_as_it_is(kind: Kind, answer: Answer) -> bool:
     """Whether a change that is moved past theirs says by itself what was answered: it comes later, so as it
     is it prevails, or has no effect on what is gone."""
-    return answer in (Answer.OURS, Answer.THEIRS) and (kind, answer) not in _MADE_ANOTHER
+    return answer is not Answer.FAIL and (kind, answer) not in _MADE_ANOTHER
 
 
 def _patched(ops: Ops, mine: WriteSet, overlap: Overlap, answer: Answer) -> Ops | None:
@@ -163,7 +163,7 @@ def _patched(ops: Ops, mine: WriteSet, overlap: Overlap, answer: Answer) -> Ops 
             left = {name: value for name, value in ops.properties.items() if name not in overlap.properties}
             patched = replace(ops, properties=left)
         case Kind.DROP_WRITE, Answer.THEIRS:
-            drops = tuple(item for item in ops.drops if item.name not in overlap.columns)
+            drops = tuple(item for item in ops.drops if item.name not in overlap.births)
             patched = replace(ops, drops=drops)
         case Kind.DELETE_UPDATE, Answer.THEIRS:
             patched = _without_deletes(ops, mine, overlap)
@@ -185,7 +185,7 @@ def _removing(ops: Ops, overlap: Overlap) -> Ops:
 
 
 def _column(ops: Ops, mine: WriteSet, overlap: Overlap, answer: Answer) -> Ops | None:
-    names = set(overlap.columns)
+    names = set(overlap.births)
     if answer is Answer.THEIRS:
         left = tuple(item for item in ops.definitions if not {item.name, item.column.name} & names)
         if len(left) < len(ops.definitions) and mine.added:

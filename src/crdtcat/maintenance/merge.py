@@ -16,7 +16,7 @@ import numpy as np
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.closing import require_settled
-from crdtcat.errors import CommitUnknown, Expired, InvalidArgument, StoreUnavailable
+from crdtcat.errors import CommitUnknown, Expired, InvalidArgument, StoreError
 from crdtcat.format.kinds import ROWS
 from crdtcat.horizons import greatest
 from crdtcat.log import Log, select
@@ -66,7 +66,7 @@ def merge(target: Session, source: Session) -> MergeResult:
         after = target.head()
         if target.source is None:
             require_counted(target, carried)
-    except StoreUnavailable as error:
+    except StoreError as error:
         raise CommitUnknown(
             f"the merge of branch {source.branch!r} is stored, and the store could not be asked whether it "
             f"counts: repeat it ({error})"

@@ -190,7 +190,7 @@ class Claimer(Generic[C]):
             looks = self.window if answer.clear and not self.unclear else 1  # it may be ours
             return replace(self, looking=looks, taken=answer.clear, unclear=self.unclear or not answer.clear)
         if isinstance(answer, Listed):
-            return self._named(answer)
+            return self.named(answer)
         files: list[ObjectBytes] = []
         for answer in answers:
             assert isinstance(answer, Got)
@@ -212,8 +212,8 @@ class Claimer(Generic[C]):
             step = replace(step, change=change)._moved_past(self.found)
         return step._judged()
 
-    def _named(self, page: Listed) -> Claimer[C]:
-        """Names were listed: the claims that follow the parent without a gap are looked at."""
+    def named(self, page: Listed) -> Claimer[C]:
+        """Names were listed: the claims that follow the parent without a gap are looked at next."""
         names, count = {item.name for item in page.objects}, 0
         while count < BATCH_MAX and claim_name(self.folder, self.number + count) in names:
             count += 1

@@ -5,9 +5,9 @@ their names are free again, and creating one would succeed, for nothing: the log
 is known counts for half a grace period, and for no longer:
 
     at the beginning     it is young                           claim
-                         it is old                             list the bundles: names tell what is taken
-    bundles listed       nothing above the parent              claim
-                         something                             read the log, and begin again
+                         it is old                             list claims and bundles above the parent
+    they are listed      no bundle has a number above it       look at all claims listed, then claim
+                         one has                               read the log, and begin again
     claiming             would create above others that it     read the log, and begin again: they may stand
                          met, and it is old by now             under names that were used before
     the claim is there   it is young still                     done
@@ -16,7 +16,10 @@ is known counts for half a grace period, and for no longer:
                          something                             read the log: done if it has this very claim,
                                                                else it is void: begin again
 
-Walking up from claim to claim does not make it younger: what is met on the way may be void itself.
+Walking up from claim to claim does not make it younger: what is met on the way may be void itself. What is
+listed is not, if no bundle listed with it, or after it, has its number: a void claim stands in the place of
+one that was collected, which a bundle has that was there before. So whoever lists first makes k + 2 requests
+past k others, and is refused by none of them. Of claims one page is listed, of bundles all.
 
 No clock: the driver, which has one, says `aged`. It reads the log, too, when it is told to.
 """
@@ -28,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Generic
 
 from crdtcat.protocol.claimer import C, Claimer, ClaimOutcome, Parent
-from crdtcat.protocol.names import bundle_number
+from crdtcat.protocol.names import bundle_number, claim_name
 from crdtcat.protocol.requests import Answer, Listed, ListPage, Request
 
 
@@ -39,7 +42,7 @@ class Committer(Generic[C]):
     Attributes:
         claim: the claim.
         old: whether what it rests on is known from too long ago.
-        listing: after which name bundles are listed; empty: they are not, now.
+        listing: after which name claims and bundles, or bundles, are listed; empty: they are not, now.
         taken: the highest number in the names listed.
         reading: whether the log has to be read: see `read`.
         void: whether the log was read, and the commit has to begin again above what is in it.
@@ -58,7 +61,7 @@ class Committer(Generic[C]):
     ) -> Committer[C]:
         """A commit under the number after `parent`, or a later one; `old`: that is known from long ago."""
         claim = Claimer.begin(folder, change, parent, hlc, looking=looking)
-        return cls(claim, listing=_bundles(folder) if old else "")
+        return cls(claim, listing=claim_name(folder, parent.number) if old else "")
 
     @property
     def outcome(self) -> ClaimOutcome:
@@ -81,7 +84,7 @@ class Committer(Generic[C]):
 
     @property
     def wants(self) -> tuple[Request, ...]:
-        """A page of the bundles' names, or what the claim wants."""
+        """A page of names, or what the claim wants."""
         if self.outcome is not ClaimOutcome.PENDING:
             return ()
         return (ListPage(self.claim.folder, self.listing),) if self.listing else self.claim.wants
@@ -116,10 +119,11 @@ class Committer(Generic[C]):
 
     def _listed(self, page: Listed) -> Committer[C]:
         taken = max((bundle_number(item.name) for item in page.objects), default=0)
-        step = replace(self, taken=max(self.taken, taken), listing=page.after or "")
-        if step.listing:
-            return step
-        return replace(step, reading=step.taken >= self.claim.number)
+        bundles = _bundles(self.claim.folder)
+        claim = self.claim.named(page) if self.listing < bundles else self.claim
+        listing = "" if page.after is None else max(page.after, bundles)
+        step = replace(self, claim=claim, taken=max(self.taken, taken), listing=listing)
+        return step if listing else replace(step, reading=step.taken >= self.claim.number)
 
 
 def _bundles(folder: str) -> str:

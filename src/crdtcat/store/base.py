@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from crdtcat.errors import Missing, StoreError, StoreUnavailable
+from crdtcat.errors import AccessDenied, Missing, RequestRefused, StoreError, StoreUnavailable
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.pools import ThreadPool
 from crdtcat.scattered import Scattered
@@ -143,10 +143,9 @@ class Store(Attempts, ABC):
     def put_if_absent(self, name: str, data: Data) -> bool:
         """Store an object unless one of that name exists; of any number of callers, one wins.
 
-        Returns False when other bytes are there. One PUT, and one GET when the name was taken: the bytes are
-        read back and compared, because a repeated request can be refused by its own success. So callers who
-        bring *equal* bytes all win; put something unique inside where that matters. Raises `StoreUnavailable`
-        (the object may or may not have been stored), `AccessDenied`, `CapabilityMissing`.
+        Returns False when other bytes are there. One PUT, and one GET when the name was taken: bytes are read
+        back and compared, because a repeated request can be refused by its own success. So all who bring
+        *equal* bytes win. Raises `StoreUnavailable` (it may be stored), `AccessDenied`, `CapabilityMissing`.
         """
         data = plain(data)
         for failures in range(1, self._retry.attempts + 1):
@@ -156,9 +155,10 @@ class Store(Attempts, ABC):
                 return self.get(name, 0, len(data) + 1) == data
             except Missing:  # deleted since, or refused because of another creation still under way
                 self._pause(self._retry.pause_seconds(failures))
+            except (AccessDenied, RequestRefused) as error:  # it may be this very request that took it
+                raise StoreUnavailable(f"{name!r} is taken, nobody knows by whom: {error.args[0]}") from error
         raise StoreUnavailable(
-            f"creating {name!r} in {self.url} was refused {self._retry.attempts} times as if the name were "
-            "taken, yet nothing is there to be read; try again later"
+            f"creating {name!r} was refused every time, yet nothing is there; try again later"
         )
 
     def create(self, name: str, data: Data) -> bool:

@@ -1,7 +1,8 @@
 """A store that fails on demand, around any other store.
 
 Every request that reaches it is numbered from 1, in order, and recorded. A *plan* looks at each request and
-names a fault, or none. Four faults cover what stores do to their users:
+names a fault, or none. Four faults cover what stores do to their users, and a fifth what becomes of those
+whose credentials run out between two requests:
 
 | fault | the request took effect | what the caller sees |
 |---|---|---|
@@ -9,6 +10,7 @@ names a fault, or none. Four faults cover what stores do to their users:
 | `lost_answer` | yes | `StoreUnavailable` at once: the outcome is unknown |
 | `transient` | no | nothing, if a repetition succeeds: the store's own retries absorb it |
 | `transient_lost_answer` | yes | the same; an exclusive creation meets its own success |
+| `refused` | no | `AccessDenied` at once |
 
 "The n-th request fails, for every n" is a loop over `nth(n, fault)` until a run makes fewer than n
 requests. A process that dies at its n-th request is `from_nth(n, fault)`. Pauses between retries are
@@ -23,13 +25,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from crdtcat.errors import Missing, StoreUnavailable
+from crdtcat.errors import AccessDenied, Missing, StoreUnavailable
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store.base import Store
 from crdtcat.store.requests import Kind
 from crdtcat.store.values import Answers, Data, Names, NameTaken, Page, Range
 
-Fault = Literal["error", "lost_answer", "transient", "transient_lost_answer"]
+Fault = Literal["error", "lost_answer", "transient", "transient_lost_answer", "refused"]
 FAULTS: tuple[Fault, ...] = ("error", "lost_answer", "transient", "transient_lost_answer")
 _T = TypeVar("_T")
 
@@ -122,7 +124,7 @@ class FaultyStore(Store):
             call = Call(len(self.calls) + 1, kind, name)
             self.calls.append(call)
         fault = self.plan(call) if self.plan else None
-        if fault in ("error", "transient"):
+        if fault in ("error", "transient", "refused"):
             raise _failure(fault, call)
         if fault is None:
             return effect()
@@ -165,4 +167,6 @@ class FaultyStore(Store):
 
 def _failure(fault: Fault, call: Call) -> Exception:
     what = f"injected {fault} at request {call.number}, {call.kind} of {call.name!r}"
+    if fault == "refused":
+        return AccessDenied(what)
     return ConnectionResetError(what) if fault.startswith("transient") else StoreUnavailable(what)

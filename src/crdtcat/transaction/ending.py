@@ -73,7 +73,8 @@ class Ending(TableVerbs):
 
         Raises:
             StoreUnavailable, ClockSkew, LimitExceeded: nothing became visible.
-            CommitUnknown: the store gave no clear answer. Commit again: it counts once.
+            CommitUnknown: the store gave no clear answer. In merge mode commit again: it counts once. In CAS
+                mode it waits for its decision: `Catalog.transaction_status` of its `id` tells which it was.
             CommitConflict, CommitContended: tables in CAS mode: see `crdtcat.transaction.commit_cas`.
         """
         return self._committed(None)
@@ -89,6 +90,11 @@ class Ending(TableVerbs):
                 self._closing = False
 
     def _ended(self, policy: Policy | None) -> dict[str, tuple[Version, ...]]:
+        if self.status == "prepared":
+            raise InvalidArgument(
+                f"whether this transaction was committed is not known: ask transaction_status({self.id!r}), "
+                "and begin another if it is aborted"
+            )
         if self.status != "open" and not self._failed:
             raise InvalidArgument(f"this transaction is {self.status}: begin another")
         if self._process != os.getpid():  # both would commit it, and it would count twice

@@ -134,7 +134,7 @@ class _Meeting:
 
     def open(self, theirs: WriteSet) -> Iterator[Found]:
         """What of one version that is here no word of the policy settles."""
-        for item in named(self._session, self._conflicts(theirs)):
+        for item in named(self._session, self._conflicts(theirs), self._seen):
             if is_open(self.change, item):
                 yield self._view, self.change, self._seen, item
 
@@ -148,7 +148,7 @@ class _Meeting:
     def _settled(self, conflicts: Sequence[Overlap]) -> TransactionChange:
         view, change, seen = self._view, self.change, self._seen
         view.head()  # what is known of its columns
-        found = named(view, conflicts)
+        found = named(view, conflicts, seen)
         patched = resolved(view, change, seen, found)
         if isinstance(patched, TransactionChange):
             return patched

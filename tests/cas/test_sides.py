@@ -1,0 +1,214 @@
+"""Both sides of a conflict, as errors and resolvers have them: the columns that are meant, whatever they are
+called by now, the rows that are meant, whatever their keys are, and what mine would leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from crdtcat import Catalog, Table
+from crdtcat.errors import CommitConflict
+from crdtcat.sides import Sides
+from tests.cas.scenes import lake, meanwhile
+
+SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])
+
+
+def two(key: str = "", **options: Any) -> tuple[Table, Table]:
+    catalog, url = lake(**options)
+    mine = catalog.create_table("t", SCHEMA, mode="cas", key=[key] if key else [])
+    rows = [{"n": n, "x": 0, "y": 0} for n in range(4)]
+    (mine.upsert if key else mine.append)(rows)
+    theirs = Catalog(url, upkeep=False).table("t")
+    theirs.head()
+    return mine, theirs
+
+
+def rows(table: Table) -> dict[int, tuple[Any, ...]]:
+    """By n, the other columns in the order in which they were born."""
+    return {row["n"]: tuple(row.values())[1:] for row in table.read().to_pylist()}
+
+
+def rename(table: Table) -> dict[str, str]:
+    table.rename_column("x", "w")
+    return {"x": "w", "y": "y"}
+
+
+def exchange(table: Table) -> dict[str, str]:
+    """Each of two columns has the name that the other was born with."""
+    for name, to in (("x", "z"), ("y", "x"), ("z", "y")):
+        table.rename_column(name, to)
+    return {"x": "y", "y": "x"}
+
+
+def added(sides: Sides) -> pa.Table:
+    assert sides.base is not None
+    assert sides.mine is not None
+    assert sides.theirs is not None
+    assert sides.base.column_names == sides.mine.column_names == sides.theirs.column_names
+    (name,) = sides.overlap.columns
+    return pa.table({name: pc.add(sides.theirs[name], sides.mine[name])})
+
+
+ANSWERS: dict[str, tuple[Any, int]] = {
+    "ours": ("ours", 5),
+    "theirs": ("theirs", 7),
+    "a function": (added, 12),
+}
+"""What is answered, and the value that is there then of the cell that both set: 5 by mine, 7 by theirs."""
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("named", [rename, exchange])
+@pytest.mark.parametrize("transaction", [False, True])
+@pytest.mark.parametrize("between", [False, True])
+def test_columns_are_those_that_are_meant_whatever_they_are_called(
+    named: Callable[[Table], dict[str, str]], answer: str, *, transaction: bool, between: bool
+) -> None:
+    """They were renamed before both, or by theirs, between what mine read and its commit."""
+    resolver, value = ANSWERS[answer]
+    mine, theirs = two(on_conflict={"update-update": resolver})
+    now = {"x": "x", "y": "y"} if between else named(theirs)
+    if not between:
+        mine.head()
+    values = {now["x"]: 5, now["y"]: 6}
+
+    def come() -> None:
+        called = named(theirs) if between else now
+        theirs.update("n = 1", {called["x"]: 7})
+
+    if transaction:
+        with Catalog(mine._session.store, upkeep=False, on_conflict={"update-update": resolver}).transaction(
+            ["t"]
+        ) as tx:
+            tx.update("t", "n <= 2", values)
+            come()
+    else:
+        meanwhile(mine, come)
+        mine.update("n <= 2", values)
+    assert rows(theirs) == {0: (5, 6), 1: (value, 6), 2: (5, 6), 3: (0, 0)}
+    assert not theirs.conflicts()
+
+
+def test_the_error_calls_columns_as_mine_does() -> None:
+    mine, theirs = two()
+    mine.rename_column("x", "w")
+    meanwhile(mine, lambda: theirs.rename_column("w", "v"), lambda: theirs.update("n = 1", {"v": 7}))
+    with pytest.raises(CommitConflict, match="columns w") as caught:
+        mine.update("n <= 2", {"w": 5, "y": 6})
+    (sides,) = caught.value.sides
+    assert sides.overlap.columns == ("w",)
+    found = (sides.base, sides.mine, sides.theirs)
+    assert [table.to_pydict() for table in found if table is not None] == [{"w": [0]}, {"w": [5]}, {"w": [7]}]
+    theirs.rename_column("v", "u")
+    mine.head()
+    meanwhile(mine, lambda: theirs.append([{"n": 9, "u": 1, "y": 1}]))
+    with pytest.raises(CommitConflict, match="columns u"):
+        mine.drop_column("u")
+
+
+@pytest.mark.parametrize(("answer", "value"), [("ours", 5), ("theirs", 2**40), (added, 2**40 + 5)])
+def test_a_column_that_theirs_widened_takes_what_theirs_has(answer: Any, value: int) -> None:
+    mine, theirs = two(on_conflict={"update-update": answer})
+    mine.add_column("z", pa.int32())
+    meanwhile(
+        mine, lambda: theirs.widen_column("z", pa.int64()), lambda: theirs.update("n = 1", {"z": 2**40})
+    )
+    mine.update("n <= 2", {"z": 5, "y": 6})
+    assert rows(theirs) == {0: (0, 6, 5), 1: (0, 6, value), 2: (0, 6, 5), 3: (0, 0, None)}
+    assert not theirs.conflicts()
+
+
+def test_what_was_taken_of_a_wider_type_is_not_lost_to_the_next() -> None:
+    """What mine was settled with is not shown by what it had read: it fails, and nothing is made of it."""
+    mine, theirs = two(on_conflict={"update-update": "theirs"})
+    mine.add_column("z", pa.int32())
+    meanwhile(
+        mine,
+        lambda: theirs.widen_column("z", pa.int64()),
+        lambda: theirs.update("n = 1", {"z": 2**40}),
+        lambda: theirs.update("n = 2", {"z": 8}),
+    )
+    with pytest.raises(CommitConflict):
+        mine.update("n <= 2", {"z": 5, "y": 6})
+    assert rows(theirs) == {0: (0, 0, None), 1: (0, 0, 2**40), 2: (0, 0, 8), 3: (0, 0, None)}
+
+
+def test_a_row_that_the_same_transaction_deletes_later_has_all_its_sides() -> None:
+    """A function is asked about the change that met theirs, and sees what that one leaves."""
+    mine, theirs = two()
+    tx = Catalog(mine._session.store, upkeep=False).transaction(["t"])
+    tx.update("t", "n = 1", {"x": 5})
+    tx.delete("t", "n = 1")
+    theirs.update("n = 1", {"x": 7})
+    with pytest.raises(CommitConflict) as caught:
+        tx.commit()
+    first = caught.value.sides[0]
+    found = (first.base, first.mine, first.theirs)
+    assert [table.to_pydict() for table in found if table is not None] == [{"x": [0]}, {"x": [5]}, {"x": [7]}]
+
+
+def test_what_a_blind_upsert_would_leave_has_nothing_of_theirs() -> None:
+    mine, theirs = two("n")
+    theirs.upsert([{"n": 1, "x": 7, "y": 8}])
+    with pytest.raises(CommitConflict) as caught:
+        mine.upsert([{"n": 1, "x": 5}])
+    (sides,) = caught.value.sides
+    assert sides.mine.to_pylist() == [{"n": 1, "x": 5, "y": 0}]
+    assert sides.theirs.to_pylist() == [{"n": 1, "x": 7, "y": 8}]
+
+
+KEYS: dict[str, pa.Array] = {
+    "ns": pa.array([1, 1_700_000_000_123_456_789, 1_700_000_000_123_456_790], pa.timestamp("ns")),
+    "zone": pa.array([1, 2, 3], pa.timestamp("us", "Europe/Berlin")),
+    "time": pa.array([1, 123_456_789, 123_456_790], pa.time64("ns")),
+    "duration": pa.array([1, 1_234_567_890_123, 5], pa.duration("ns")),
+    "days": pa.array([0, 86_400_000, 172_800_000], pa.date64()),
+    "unsigned": pa.array([0, 2**63, 2**64 - 1], pa.uint64()),
+    "decimal": pa.array([Decimal("1.5"), Decimal("2.25"), Decimal(3)], pa.decimal128(20, 3)),
+    "view": pa.array(["a", "b", "c"], pa.string_view()),
+    "dictionary": pa.array(["a", "b", "c"]).dictionary_encode(),
+    "bytes": pa.array([b"\0a", b"\0", b"\xff"]),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("inline", [0, 65_536])
+def test_rows_are_found_by_keys_of_every_type(kind: str, inline: int) -> None:
+    keys, given = KEYS[kind], []
+
+    def answer(sides: Sides) -> pa.Table:
+        assert sides.mine is not None
+        assert sides.theirs is not None
+        given.append((sides.mine, sides.theirs))
+        return sides.theirs.set_column(1, "x", pc.add(sides.theirs["x"], sides.mine["x"]))
+
+    catalog, url = lake(on_conflict=answer, inline_bytes=inline)
+    mine = catalog.create_table("t", pa.schema([("k", keys.type), ("x", pa.int64())]), mode="cas", key=["k"])
+    mine.upsert(pa.table({"k": keys, "x": [0, 0, 0]}))
+    theirs = Catalog(url, upkeep=False).table("t")
+    theirs.upsert(pa.table({"k": keys[:2], "x": [7, 7]}))
+    mine.upsert(pa.table({"k": keys[1:], "x": [5, 5]}))
+    ((ours, others),) = given
+    assert (ours["x"].to_pylist(), others["x"].to_pylist()) == ([5], [7])
+    assert sorted(mine.read()["x"].to_pylist()) == [5, 7, 12]
+
+
+def test_keys_that_python_has_no_value_for_are_told_apart() -> None:
+    catalog, url = lake()
+    table = catalog.create_table(
+        "times", pa.schema([("k", pa.time64("ns")), ("x", pa.int64())]), mode="cas", key=["k"]
+    )
+    rows = pa.table({"k": KEYS["time"], "x": [0, 0, 0]})
+    table.upsert(rows)
+    Catalog(url, upkeep=False).table("times").upsert(rows)
+    with pytest.raises(CommitConflict) as caught:
+        table.upsert(rows)
+    (conflict,) = caught.value.conflicts
+    assert conflict.keys == ("00:00:00.000000001", "00:00:00.123456789", "00:00:00.123456790")
+    assert len(conflict.key_values) == 3
