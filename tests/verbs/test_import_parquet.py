@@ -317,6 +317,34 @@ def test_old_timestamps_are_moments(tmp_path: Path) -> None:
     assert found[0].as_py().replace(tzinfo=None) == moment
 
 
+def test_old_timestamps_within_others_are_moments(tmp_path: Path) -> None:
+    """In structs, lists and maps, as Spark writes them by default; those that nanoseconds cannot hold, too."""
+    moments = [datetime(1, 1, 1), datetime(2026, 11, 16, 12, 0, 0, 7), datetime(9999, 12, 31)]  # noqa: DTZ001
+    at = pa.timestamp("us")
+    types = [
+        pa.struct([("n", pa.int64()), ("at", at)]),
+        pa.list_(pa.struct([("at", at)])),
+        pa.map_(pa.string(), at),
+    ]
+    shown = [({"n": 1, "at": when}, [{"at": when}, None], [("k", when)]) for when in [*moments, None] * 20]
+    columns = [pa.array(values, type) for values, type in zip(zip(*shown, strict=True), types, strict=True)]
+    table = pa.table([*columns, pa.array(range(80))], names=["s", "l", "m", "id"])
+    source = folder(tmp_path, table, use_deprecated_int96_timestamps=True, store_schema=False)
+    catalog = lake(tmp_path)
+    done = catalog.import_parquet("t", source)
+    assert (done.rows, done.rows_as_they_were) == (80, 0)
+    found = catalog.read("t")
+    utc = pa.timestamp("us", "UTC")
+    assert found.schema.types == [
+        pa.struct([("n", pa.int64()), ("at", utc)]),
+        pa.list_(pa.struct([("at", utc)])),
+        pa.map_(pa.string(), utc),
+        pa.int64(),
+    ]
+    wanted = table.cast(found.schema)
+    assert found.to_pylist() == wanted.to_pylist()
+
+
 def test_columns_that_a_file_requires_are_read_with_others(tmp_path: Path) -> None:
     strict = pa.schema(
         [pa.field("id", pa.int64(), nullable=False), pa.field("s", pa.string(), nullable=False)]
