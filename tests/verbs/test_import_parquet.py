@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -343,6 +343,35 @@ def test_old_timestamps_within_others_are_moments(tmp_path: Path) -> None:
     ]
     wanted = table.cast(found.schema)
     assert found.to_pylist() == wanted.to_pylist()
+
+
+OLD_DAYS: list[tuple[Any, pa.DataType]] = [
+    (date(1582, 10, 14), pa.date32()),
+    (datetime(1899, 12, 31, tzinfo=UTC), pa.timestamp("us", "UTC")),
+    ({"d": date(1, 1, 1)}, pa.struct([("d", pa.date32())])),
+    ([{"k": datetime(1, 1, 1, tzinfo=UTC)}], pa.list_(pa.struct([("k", pa.timestamp("ms", "UTC"))]))),
+    ([("k", date(1200, 1, 1))], pa.map_(pa.string(), pa.date32())),
+]
+
+
+@pytest.mark.parametrize("note", ["legacyDateTime", "legacyINT96"])
+@pytest.mark.parametrize(("old", "type"), OLD_DAYS)
+def test_days_of_another_calendar_are_refused(tmp_path: Path, note: str, old: Any, type: pa.DataType) -> None:
+    """Spark notes in a file that it counted so; younger values of such a file are what they are."""
+    notes = {f"org.apache.spark.{note}": ""}
+    fine = pa.table({"d": pa.array([date(1582, 10, 15), None] * 40), "n": [datetime(1, 1, 1)] * 80})  # noqa: DTZ001
+    catalog = lake(tmp_path)
+    done = catalog.import_parquet("fine", folder(tmp_path / "fine", fine.replace_schema_metadata(notes)))
+    assert (done.rows, done.rows_as_they_were) == (80, 0)
+    assert same(catalog.read("fine"), fine)
+    table = pa.table({"c": pa.array([None, old] * 40, type)})
+    source = folder(tmp_path / "old", fine, table.replace_schema_metadata(notes))
+    (source / "000.parquet").unlink()
+    with pytest.raises(InvalidArgument, match=r"001\.parquet: column 'c' has values before .* another calendar"):
+        catalog.import_parquet("t", source)
+    assert catalog.tables() == ["fine"]
+    catalog.import_parquet("t", folder(tmp_path / "plain", table))  # without the note they are what they are
+    assert same(catalog.read("t"), table)
 
 
 def test_columns_that_a_file_requires_are_read_with_others(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from blake3 import blake3
 
 from crdtcat.chunks.footer import MAGIC, TAIL_BYTES
+from crdtcat.chunks.other_calendar import is_noted, require_none_older
 from crdtcat.chunks.parquet_footer import picked_footer
 from crdtcat.chunks.storage_types import storage_type
 from crdtcat.chunks.stretch import bytes_of
@@ -73,7 +74,9 @@ class ForeignFile:
     _metadata: Any
 
     def holds_storage(self, schema: pa.Schema) -> bool:
-        """Whether its row groups are what chunks of these columns are stored as."""
+        """Whether its row groups are what chunks of these columns are stored as, and mean the same."""
+        if is_noted(self._metadata.metadata):
+            return False
         return self.schema.names == schema.names and all(
             mine == wanted and storage_type(wanted) == held
             for mine, wanted, held in zip(self.schema.types, schema.types, self.stored.types, strict=True)
@@ -82,7 +85,8 @@ class ForeignFile:
     def tables(self, store: Store, groups: Sequence[int]) -> Iterator[pa.Table]:
         """The rows of some row groups, as the file's writer meant them, a few at a time.
 
-        One GET for each. Memory: its encoded bytes, and a batch. Raises `Corrupt`, `StoreUnavailable`.
+        One GET for each. Memory: its encoded bytes, and a batch. Raises `Corrupt`, `StoreUnavailable`;
+        `InvalidArgument` for days of another calendar.
         """
         for group in groups:
             source = _in_place(self.groups[group].start, self._bytes(store, group, group))
@@ -123,7 +127,10 @@ class ForeignFile:
         return data
 
     def _typed(self, table: pa.Table) -> pa.Table:
-        return table.cast(self.schema) if not table.schema.equals(self.schema) else table
+        typed = table.cast(self.schema) if not table.schema.equals(self.schema) else table
+        if is_noted(self._metadata.metadata):
+            require_none_older(typed, self.url)
+        return typed
 
 
 @dataclass(frozen=True, eq=False)
