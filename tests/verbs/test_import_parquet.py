@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from crdtcat import Catalog
 from crdtcat.chunks.foreign import read_foreign
 from crdtcat.chunks.read import FooterCache, SegmentRef, read_footer
+from crdtcat.chunks.segment import segment_name
 from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, SchemaMismatch
 from crdtcat.importing import import_here, plan_import
 from crdtcat.maintenance.progress import Progress
@@ -104,6 +105,34 @@ def _holds(segment: Path, source: Path) -> bool:
 def _groups_end(file: Path) -> int:
     store = open_store(file.parent)
     return read_foreign(store, file.name, file.stat().st_size).groups[-1].stop
+
+
+def test_row_groups_whose_footer_is_wrong_are_cut_anew(tmp_path: Path) -> None:
+    """Spark's own reader would believe it: bounds that are too narrow, and counts of nulls."""
+    column = pa.array([*range(1000, 1098), None, None], pa.int64())
+    table = pa.table({"n": column, "s": pa.array([{"n": n} for n in column.to_pylist()])})
+    source = folder(tmp_path, table, use_dictionary=False, compression="none")
+    data = (source / "000.parquet").read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    greatest, nulls = (1097).to_bytes(8, "little"), b"\x16\x04"  # field 3 of statistics, two nulls
+    lies = {
+        "true": data,
+        "bounds": data[:footer] + data[footer:].replace(greatest, (1001).to_bytes(8, "little")),
+        "nested": data[: (at := data.rindex(greatest))] + (1001).to_bytes(8, "little") + data[at + 8 :],
+        "nulls": data[:footer] + data[footer:].replace(nulls, b"\x16\x00"),
+    }
+    catalog = lake(tmp_path, inline_bytes=0)
+    for name, lie in lies.items():
+        assert (lie == data) == (name == "true")
+        (source / "000.parquet").write_bytes(lie)
+        done = catalog.import_parquet(name, source)
+        assert (done.rows, done.rows_as_they_were) == (100, 100 if name == "true" else 0), name
+        assert same(catalog.read(name), table)
+        (segment,) = catalog.table(name).head().log.segment_name.tolist()
+        held = pq.read_metadata(tmp_path / "lake" / segment_name(segment[:16], segment[16:])).row_group(0)
+        for leaf in range(2):
+            known = held.column(leaf).statistics
+            assert (known.min, known.max, known.null_count) == (1000, 1097, 2)
 
 
 def test_cut_anew_and_taken_are_the_same_rows(tmp_path: Path) -> None:
