@@ -1,4 +1,4 @@
-"""Tests that take the Spark session all run in one process, and no others do: that one is what CI waits for."""
+"""Tests that take the Spark session all run in one process, and no others do: CI waits for that one."""
 
 from __future__ import annotations
 

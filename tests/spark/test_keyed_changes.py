@@ -147,7 +147,9 @@ def test_columns_of_any_name(tmp_path: Path, key: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "type", [pa.run_end_encoded(pa.int32(), pa.string()), pa.dictionary(pa.int8(), pa.large_string())], ids=str
+    "type",
+    [pa.run_end_encoded(pa.int32(), pa.string()), pa.dictionary(pa.int8(), pa.large_string())],
+    ids=str,
 )
 def test_keys_that_are_encoded(tmp_path: Path, type: pa.DataType) -> None:
     lake = Catalog(tmp_path, upkeep=False)

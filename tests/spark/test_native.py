@@ -193,9 +193,15 @@ def test_conditions_on_floats_find_every_row(spark: Any, tmp_path: Path) -> None
     some = [1.0, 2.0, NAN, -1.0, None]
     table.append(
         [
-            {"id": n, "x": some[n % 5], "f": some[n % 5], "zero": -0.0, "s": {"x": some[n % 5], "deep": {"y": -0.0}}}
+            {
+                "id": n,
+                "x": some[n % 5],
+                "f": some[n % 5],
+                "zero": -0.0,
+                "s": {"x": some[n % 5], "deep": {"y": -0.0}},
+            }
             for n in range(30)
-        ]  # fmt: skip
+        ]
     )
     table.delete("id = 7")
     frame, other = load(spark, lake, "t"), spark.read.format("crdtcat").load(f"{lake.url}/t")
@@ -206,7 +212,9 @@ def test_conditions_on_floats_find_every_row(spark: Any, tmp_path: Path) -> None
         for column in ("x", "f", "zero", "s.x", "s.deep.y")
         for condition in ("= 0", "= double('NaN')", "> 1", ">= double('NaN')", "in (0, float('NaN'))")
     ]
-    wanted = other.selectExpr("id", *asked).collect()  # a condition that is no filter is for nobody to skip by
+    wanted = other.selectExpr(
+        "id", *asked
+    ).collect()  # a condition that is no filter is for nobody to skip by
     for at, condition in enumerate(asked, 1):
         found = sorted(row.id for row in frame.where(condition).select("id").collect())
         assert found == sorted(row.id for row in wanted if row[at]), condition

@@ -347,7 +347,7 @@ def test_old_timestamps_are_moments(tmp_path: Path) -> None:
 
 
 def test_old_timestamps_within_others_are_moments(tmp_path: Path) -> None:
-    """In structs, lists and maps, as Spark writes them by default; those that nanoseconds cannot hold, too."""
+    """In structs, lists and maps, as Spark writes them by default; beyond what nanoseconds hold, too."""
     moments = [datetime(1, 1, 1), datetime(2026, 11, 16, 12, 0, 0, 7), datetime(9999, 12, 31)]  # noqa: DTZ001
     at = pa.timestamp("us")
     types = [
@@ -396,7 +396,7 @@ def test_days_of_another_calendar_are_refused(tmp_path: Path, note: str, old: An
     table = pa.table({"c": pa.array([None, old] * 40, type)})
     source = folder(tmp_path / "old", fine, table.replace_schema_metadata(notes))
     (source / "000.parquet").unlink()
-    with pytest.raises(InvalidArgument, match=r"001\.parquet: column 'c' has values before .* another calendar"):
+    with pytest.raises(InvalidArgument, match=r"001\.parquet: column 'c' has values before .* calendar"):
         catalog.import_parquet("t", source)
     assert catalog.tables() == ["fine"]
     catalog.import_parquet("t", folder(tmp_path / "plain", table))  # without the note they are what they are
