@@ -207,14 +207,10 @@ def test_conditions_on_floats_find_every_row(spark: Any, tmp_path: Path) -> None
     frame, other = load(spark, lake, "t"), spark.read.format("crdtcat").load(f"{lake.url}/t")
     assert "MapInArrow" not in frame._jdf.queryExecution().toString()
     assert values(frame) == values(other)
-    asked = [
-        f"{column} {condition}"
-        for column in ("x", "f", "zero", "s.x", "s.deep.y")
-        for condition in ("= 0", "= double('NaN')", "> 1", ">= double('NaN')", "in (0, float('NaN'))")
-    ]
-    wanted = other.selectExpr(
-        "id", *asked
-    ).collect()  # a condition that is no filter is for nobody to skip by
+    asked = ["x > 1", "x = double('NaN')", "x in (0, double('NaN'))"]
+    for column in ("x", "f", "zero", "s.x", "s.deep.y"):
+        asked += [f"{column} = 0", f"{column} >= double('NaN')"]
+    wanted = other.selectExpr("id", *asked).collect()  # no filter: nobody skips by it
     for at, condition in enumerate(asked, 1):
         found = sorted(row.id for row in frame.where(condition).select("id").collect())
         assert found == sorted(row.id for row in wanted if row[at]), condition

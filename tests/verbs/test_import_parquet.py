@@ -135,6 +135,16 @@ def test_row_groups_whose_footer_is_wrong_are_cut_anew(tmp_path: Path) -> None:
             assert (known.min, known.max, known.null_count) == (1000, 1097, 2)
 
 
+@pytest.mark.parametrize("commit", ["job", "file"])
+def test_files_without_rows_make_a_table_without_rows(tmp_path: Path, commit: str) -> None:
+    source = folder(tmp_path, rows(0, 0))
+    catalog = lake(tmp_path)
+    done = catalog.import_parquet("t", source, commit=commit)
+    assert (done.versions, done.rows, done.files) == ((), 0, 0)
+    assert catalog.read("t").num_rows == 0
+    assert catalog.table("t").schema.names == rows(0, 1).schema.names
+
+
 def test_cut_anew_and_taken_are_the_same_rows(tmp_path: Path) -> None:
     source = folder(tmp_path, rows(0, 500), rows(500, 60))
     catalog = lake(tmp_path)

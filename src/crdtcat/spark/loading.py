@@ -7,6 +7,7 @@ kept, by their number in the file. Rows that are still inside version files, chu
 whatever Spark cannot read as we would, come from the Python path; the parts are joined. Rows come in no
 particular order, as always in Spark.
 
+Conditions on floats are kept from Spark's Parquet reader where it would miss rows (`crdtcat.spark.floats`).
 Natively read columns are not checked against their BLAKE3 hashes: Parquet's page checksums are, and `verify`
 is there for the rest."""
 
