@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import secrets
 from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -26,11 +29,21 @@ settings.load_profile("ci" if os.environ.get("CI") else "anywhere")
 pytest.register_assert_rewrite("crdtcat.testing.store_conformance", "crdtcat.testing.store_concurrency")
 
 
+@lru_cache
+def with_session(file: str) -> frozenset[str]:
+    """The tests of a file that take the Spark session, by name: read, since who deals out imports nothing."""
+    tree = ast.parse((Path(__file__).parents[1] / file).read_text())
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return frozenset(node.name for node in functions if "spark" in [arg.arg for arg in node.args.args])
+
+
 class OneForSpark(LoadScopeScheduling):  # type: ignore[misc]
     """Test by test to whichever process is free; those on Spark all to one, which has the only session."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        file, _, name = nodeid.partition("::")
+        on_spark = file.startswith("tests/spark/") and name.partition("[")[0] in with_session(file)
+        return "spark" if on_spark else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)

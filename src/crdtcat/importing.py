@@ -123,6 +123,8 @@ class ImportPlan:
     def finish(self, done: Sequence[Imported]) -> ImportResult:
         """Commit what was staged, unless that was done file by file. `done` is in the order of the units."""
         files = {run.file.name: run.file for unit in self.units for run in unit.runs}
+        if self.create and not self.units:  # files, but no rows: a table with their columns
+            self._target()
         if self.by_file or not self.units:
             versions = tuple(item.version for item in done if item.version is not None)
         else:
@@ -140,19 +142,21 @@ class ImportPlan:
         )
 
     def _committed(self, staged: Iterable[StagedUnit], key: str, files: bytes = b"") -> Version:
-        if self.create:
-            target = self.catalog.create_table(
-                self.table,
-                self.staging.fit.schema,
-                partition_by=self.staging.partition_by,
-                key=self.staging.key,
-                exist_ok=True,
-            )
-        else:
-            target = self.catalog.table(self.table, self.branch)
+        target = self._target()
         parts = [part for each in staged for part in each.parts]
         return commit_parts(
             target._session, self.staging, parts, metadata=self.metadata, key=key, files=files
+        )
+
+    def _target(self) -> Table:
+        if not self.create:
+            return self.catalog.table(self.table, self.branch)
+        return self.catalog.create_table(
+            self.table,
+            self.staging.fit.schema,
+            partition_by=self.staging.partition_by,
+            key=self.staging.key,
+            exist_ok=True,
         )
 
 

@@ -123,6 +123,48 @@ def test_a_twin_that_takes_over_with_other_rows_is_a_change(tmp_path: Path) -> N
     assert found == {("delete", 1), ("insert", 2)}
 
 
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [("~author", "~place"), ("author", "place"), ("k", "_change"), ("_change", "change"), ("a.b", "`")],
+)
+def test_columns_of_any_name(tmp_path: Path, key: str, other: str) -> None:
+    """Those that changes are told by on the way are nobody's."""
+    lake = Catalog(tmp_path, upkeep=False)
+    table = lake.create_table("t", pa.schema([(key, pa.int64()), (other, pa.int64())]), key=[key])
+    table.upsert([{key: n, other: n} for n in range(3)])
+    start = table.head()
+    changed = table.upsert([{key: 1, other: 5}])
+    deleted = table.delete(keys=[{key: 2}])
+    found = [
+        (row["_change_type"], row[key], row[other], row["_version"])
+        for row in rows(between(lake, start, table.head()))
+    ]
+    assert sorted(found) == [
+        ("delete", 2, 2, str(deleted.id)),
+        ("update_after", 1, 5, str(changed.id)),
+        ("update_before", 1, 1, str(changed.id)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "type",
+    [pa.run_end_encoded(pa.int32(), pa.string()), pa.dictionary(pa.int8(), pa.large_string())],
+    ids=str,
+)
+def test_keys_that_are_encoded(tmp_path: Path, type: pa.DataType) -> None:
+    lake = Catalog(tmp_path, upkeep=False)
+    table = lake.create_table("t", pa.schema([("k", type), ("n", pa.int64())]), key=["k"])
+    for n, keys in enumerate((["a", "b"], ["b", "c"])):
+        table.upsert(pa.table({"k": pa.array(keys, type), "n": [n] * 2}))
+    first, second = table.history()
+    found = rows(between(lake, table.head(at=first.id), table.head()))
+    assert {(row["_change_type"], row["k"], row["_version"]) for row in found} == {
+        ("update_before", "b", str(second.id)),
+        ("update_after", "b", str(second.id)),
+        ("insert", "c", str(second.id)),
+    }
+
+
 def test_as_a_stream(spark: Any, tmp_path: Path) -> None:
     lake = Catalog(tmp_path / "lake", upkeep=False)
     table = lake.create_table("t", SCHEMA, key=["id", "part"])

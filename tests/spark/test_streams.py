@@ -112,7 +112,8 @@ def test_a_query_that_is_stopped_again_and_again_counts_every_row_once(
 
 
 def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> None:
-    """Appended and upserted, both committed by tasks and by jobs; one batch is saved and fails."""
+    """Appended and upserted, both committed by tasks and by jobs; one batch is saved and fails. Its jobs have
+    a group that the function gives them, the same in every run."""
     for number in range(3):
         feed(tmp_path / "in", number)
     halves = [foreach_batch(tmp_path, "t", commit="task", part=f"{half}") for half in range(2)]
@@ -124,6 +125,7 @@ def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> No
     failed: list[int] = []
 
     def batch_and_fail(df: Any, batch: int) -> None:
+        df.sparkSession.sparkContext.setJobGroup("mine", "of the function's own")
         for half, save_batch in enumerate(halves):
             save_batch(df.where(f"id % 2 = {half}"), batch)
         append(df, batch)

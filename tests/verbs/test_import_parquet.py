@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from crdtcat import Catalog
 from crdtcat.chunks.foreign import read_foreign
 from crdtcat.chunks.read import FooterCache, SegmentRef, read_footer
+from crdtcat.chunks.segment import segment_name
 from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, SchemaMismatch
 from crdtcat.importing import import_here, plan_import
 from crdtcat.maintenance.progress import Progress
@@ -104,6 +105,44 @@ def _holds(segment: Path, source: Path) -> bool:
 def _groups_end(file: Path) -> int:
     store = open_store(file.parent)
     return read_foreign(store, file.name, file.stat().st_size).groups[-1].stop
+
+
+def test_row_groups_whose_footer_is_wrong_are_cut_anew(tmp_path: Path) -> None:
+    """Spark's own reader would believe it: bounds that are too narrow, and counts of nulls."""
+    column = pa.array([*range(1000, 1098), None, None], pa.int64())
+    table = pa.table({"n": column, "s": pa.array([{"n": n} for n in column.to_pylist()])})
+    source = folder(tmp_path, table, use_dictionary=False, compression="none")
+    data = (source / "000.parquet").read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    greatest, nulls = (1097).to_bytes(8, "little"), b"\x16\x04"  # field 3 of statistics, two nulls
+    lies = {
+        "true": data,
+        "bounds": data[:footer] + data[footer:].replace(greatest, (1001).to_bytes(8, "little")),
+        "nested": data[: (at := data.rindex(greatest))] + (1001).to_bytes(8, "little") + data[at + 8 :],
+        "nulls": data[:footer] + data[footer:].replace(nulls, b"\x16\x00"),
+    }
+    catalog = lake(tmp_path, inline_bytes=0)
+    for name, lie in lies.items():
+        assert (lie == data) == (name == "true")
+        (source / "000.parquet").write_bytes(lie)
+        done = catalog.import_parquet(name, source)
+        assert (done.rows, done.rows_as_they_were) == (100, 100 if name == "true" else 0), name
+        assert same(catalog.read(name), table)
+        (segment,) = catalog.table(name).head().log.segment_name.tolist()
+        held = pq.read_metadata(tmp_path / "lake" / segment_name(segment[:16], segment[16:])).row_group(0)
+        for leaf in range(2):
+            known = held.column(leaf).statistics
+            assert (known.min, known.max, known.null_count) == (1000, 1097, 2)
+
+
+@pytest.mark.parametrize("commit", ["job", "file"])
+def test_files_without_rows_make_a_table_without_rows(tmp_path: Path, commit: str) -> None:
+    source = folder(tmp_path, rows(0, 0))
+    catalog = lake(tmp_path)
+    done = catalog.import_parquet("t", source, commit=commit)
+    assert (done.versions, done.rows, done.files) == ((), 0, 0)
+    assert catalog.read("t").num_rows == 0
+    assert catalog.table("t").schema.names == rows(0, 1).schema.names
 
 
 def test_cut_anew_and_taken_are_the_same_rows(tmp_path: Path) -> None:
@@ -315,6 +354,63 @@ def test_old_timestamps_are_moments(tmp_path: Path) -> None:
     found = catalog.read("t").column("at")
     assert found.type == pa.timestamp("us", "UTC")
     assert found[0].as_py().replace(tzinfo=None) == moment
+
+
+def test_old_timestamps_within_others_are_moments(tmp_path: Path) -> None:
+    """In structs, lists and maps, as Spark writes them by default; beyond what nanoseconds hold, too."""
+    moments = [datetime(1, 1, 1), datetime(2026, 11, 16, 12, 0, 0, 7), datetime(9999, 12, 31)]  # noqa: DTZ001
+    at = pa.timestamp("us")
+    types = [
+        pa.struct([("n", pa.int64()), ("at", at)]),
+        pa.list_(pa.struct([("at", at)])),
+        pa.map_(pa.string(), at),
+    ]
+    shown = [({"n": 1, "at": when}, [{"at": when}, None], [("k", when)]) for when in [*moments, None] * 20]
+    columns = [pa.array(values, type) for values, type in zip(zip(*shown, strict=True), types, strict=True)]
+    table = pa.table([*columns, pa.array(range(80))], names=["s", "l", "m", "id"])
+    source = folder(tmp_path, table, use_deprecated_int96_timestamps=True, store_schema=False)
+    catalog = lake(tmp_path)
+    done = catalog.import_parquet("t", source)
+    assert (done.rows, done.rows_as_they_were) == (80, 0)
+    found = catalog.read("t")
+    utc = pa.timestamp("us", "UTC")
+    assert found.schema.types == [
+        pa.struct([("n", pa.int64()), ("at", utc)]),
+        pa.list_(pa.struct([("at", utc)])),
+        pa.map_(pa.string(), utc),
+        pa.int64(),
+    ]
+    wanted = table.cast(found.schema)
+    assert found.to_pylist() == wanted.to_pylist()
+
+
+OLD_DAYS: list[tuple[Any, pa.DataType]] = [
+    (date(1582, 10, 14), pa.date32()),
+    (datetime(1899, 12, 31, tzinfo=UTC), pa.timestamp("us", "UTC")),
+    ({"d": date(1, 1, 1)}, pa.struct([("d", pa.date32())])),
+    ([{"k": datetime(1, 1, 1, tzinfo=UTC)}], pa.list_(pa.struct([("k", pa.timestamp("ms", "UTC"))]))),
+    ([("k", date(1200, 1, 1))], pa.map_(pa.string(), pa.date32())),
+]
+
+
+@pytest.mark.parametrize("note", ["legacyDateTime", "legacyINT96"])
+@pytest.mark.parametrize(("old", "type"), OLD_DAYS)
+def test_days_of_another_calendar_are_refused(tmp_path: Path, note: str, old: Any, type: pa.DataType) -> None:
+    """Spark notes in a file that it counted so; younger values of such a file are what they are."""
+    notes = {f"org.apache.spark.{note}": ""}
+    fine = pa.table({"d": pa.array([date(1582, 10, 15), None] * 40), "n": [datetime(1, 1, 1)] * 80})  # noqa: DTZ001
+    catalog = lake(tmp_path)
+    done = catalog.import_parquet("fine", folder(tmp_path / "fine", fine.replace_schema_metadata(notes)))
+    assert (done.rows, done.rows_as_they_were) == (80, 0)
+    assert same(catalog.read("fine"), fine)
+    table = pa.table({"c": pa.array([None, old] * 40, type)})
+    source = folder(tmp_path / "old", fine, table.replace_schema_metadata(notes))
+    (source / "000.parquet").unlink()
+    with pytest.raises(InvalidArgument, match=r"001\.parquet: column 'c' has values before .* calendar"):
+        catalog.import_parquet("t", source)
+    assert catalog.tables() == ["fine"]
+    catalog.import_parquet("t", folder(tmp_path / "plain", table))  # without the note they are what they are
+    assert same(catalog.read("t"), table)
 
 
 def test_columns_that_a_file_requires_are_read_with_others(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ statistics need, and it is decoded from the bytes that will be stored, by the fo
 them: what cannot be read back is never taken.
 
 What a file's writer says of values is not believed. Timestamps of 96 bits, an old form whose type does not
-say so, are moments in UTC, as Spark writes them. Reads only, and knows nothing of tables.
+say so, are moments in UTC at any depth, as Spark writes them. Reads only, and knows nothing of tables.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ import pyarrow.parquet as pq
 from blake3 import blake3
 
 from crdtcat.chunks.footer import MAGIC, TAIL_BYTES
+from crdtcat.chunks.other_calendar import is_noted, require_none_older
 from crdtcat.chunks.parquet_footer import picked_footer
 from crdtcat.chunks.storage_types import storage_type
 from crdtcat.chunks.stretch import bytes_of
+from crdtcat.chunks.type_parts import around, parts
 from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, Missing
 from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Store
@@ -72,7 +74,9 @@ class ForeignFile:
     _metadata: Any
 
     def holds_storage(self, schema: pa.Schema) -> bool:
-        """Whether its row groups are what chunks of these columns are stored as."""
+        """Whether its row groups are what chunks of these columns are stored as, and mean the same."""
+        if is_noted(self._metadata.metadata):
+            return False
         return self.schema.names == schema.names and all(
             mine == wanted and storage_type(wanted) == held
             for mine, wanted, held in zip(self.schema.types, schema.types, self.stored.types, strict=True)
@@ -81,7 +85,8 @@ class ForeignFile:
     def tables(self, store: Store, groups: Sequence[int]) -> Iterator[pa.Table]:
         """The rows of some row groups, as the file's writer meant them, a few at a time.
 
-        One GET for each. Memory: its encoded bytes, and a batch. Raises `Corrupt`, `StoreUnavailable`.
+        One GET for each. Memory: its encoded bytes, and a batch. Raises `Corrupt`, `StoreUnavailable`;
+        `InvalidArgument` for days of another calendar.
         """
         for group in groups:
             source = _in_place(self.groups[group].start, self._bytes(store, group, group))
@@ -122,10 +127,10 @@ class ForeignFile:
         return data
 
     def _typed(self, table: pa.Table) -> pa.Table:
-        for at, field in enumerate(self.schema):
-            if field.type == _MOMENT and table.schema.types[at] != _MOMENT:
-                table = table.set_column(at, field, table.column(at).cast(_MOMENT))
-        return table.cast(self.schema) if not table.schema.equals(self.schema) else table
+        typed = table.cast(self.schema) if not table.schema.equals(self.schema) else table
+        if is_noted(self._metadata.metadata):
+            require_none_older(typed, self.url)
+        return typed
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,12 +195,8 @@ def _understood(url: str, name: str, size: int, tail: bytes) -> ForeignFile:
     plain = picked_footer(footer, [])
     bare = pq.read_metadata(pa.BufferReader(pa.py_buffer(plain + len(plain).to_bytes(4, "little") + MAGIC)))
     schema = metadata.schema.to_arrow_schema().remove_metadata()
-    old = {
-        metadata.schema.column(leaf).path
-        for leaf in range(metadata.num_columns)
-        if metadata.schema.column(leaf).physical_type == "INT96"
-    }
-    fields = [pa.field(field.name, _MOMENT if field.name in old else field.type) for field in schema]
+    leaves = (metadata.schema.column(leaf) for leaf in range(metadata.num_columns))
+    fields = [pa.field(field.name, _with_moments(field.type, leaves)) for field in schema]
     return ForeignFile(
         url,
         name,
@@ -207,6 +208,17 @@ def _understood(url: str, name: str, size: int, tail: bytes) -> ForeignFile:
         footer,
         metadata,
     )
+
+
+def _with_moments(t: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:
+    """A type with moments in the place of timestamps of 96 bits, at any depth. Takes from `leaves` those that
+    Parquet has of it, which are in the order of the types within it."""
+    if isinstance(t, pa.DictionaryType) or not parts(t):
+        return _MOMENT if next(leaves).physical_type == "INT96" else t
+    if isinstance(t, pa.BaseExtensionType):
+        _with_moments(t.storage_type, leaves)
+        return t
+    return around(t, [_with_moments(part, leaves) for part in parts(t)])
 
 
 def _group(group: Any) -> ForeignGroup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
 
@@ -27,14 +27,19 @@ class Feed(ABC):
     first, then updated ones, then inserted ones, each in row order.
     """
 
+    label: ClassVar[str] = CHANGE
+    """The column that says what kind of change a row is."""
+
     def __init__(self, old: Head, new: Head, columns: Sequence[Column] | None = None) -> None:
         self.columns = new.columns.all if columns is None else tuple(columns)
-        if CHANGE in [column.name for column in self.columns]:
-            raise InvalidArgument(f"the feed has a column {CHANGE!r}: rename the table's column of that name")
+        if self.label in [column.name for column in self.columns]:
+            raise InvalidArgument(
+                f"the feed has a column {self.label!r}: rename the table's column of that name"
+            )
         self.old, self.new = old.snapshot, new.snapshot
         self._head = new
         self._shown = pa.schema([pa.field(item.name, item.type, item.nullable) for item in self.columns])
-        self.schema = pa.schema([pa.field(CHANGE, pa.string(), nullable=False), *self._shown])
+        self.schema = pa.schema([pa.field(self.label, pa.string(), nullable=False), *self._shown])
 
     @property
     @abstractmethod

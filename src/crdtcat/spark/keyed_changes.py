@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
 from crdtcat import Catalog
-from crdtcat.chunks.types import no_rows
+from crdtcat.chunks.types import no_rows, to_storage
 from crdtcat.errors import Corrupt, InvalidArgument
 from crdtcat.format.kinds import GONE, ROWS
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.head.columns import Column
 from crdtcat.head.keyed import KeyedRows
-from crdtcat.scan.feed import CHANGE
 from crdtcat.scan.key_ranges import KeyRanges, groups_of
 from crdtcat.scan.keyed_changes import KeyedChanges
 from crdtcat.scan.merge_execute import MergedExecution
@@ -37,8 +37,15 @@ from crdtcat.spark.reading import deal, gathered
 from crdtcat.spark.types import arrow_schema, spark_schema
 from crdtcat.spark.worker import task_begins
 
-_AUTHOR = "~author"
-_PLACE = "~place"
+_AUTHOR: Final = "author\n"
+_PLACE: Final = "place\n"
+"""No column of a table has such a name: a line ends in it."""
+
+
+class _Marked(KeyedChanges):
+    """Changes beside any columns: the feed's own have other names than the local one's."""
+
+    label: ClassVar[str] = "change\n"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +108,7 @@ class KeyedFeed:
             def read(head: Head, part: Part = part) -> pa.Table:
                 return _rows(self.before, part.before) if head is old else _rows(self.after, part.after)
 
-            found = KeyedChanges(old, new, read, self.query).to_table()
+            found = _Marked(old, new, read, self.query).to_table()
             if found.num_rows:
                 yield self._labelled(found, part, names)
 
@@ -110,7 +117,7 @@ class KeyedFeed:
         authors, code = np.unique(self._authors(found, part), return_inverse=True)
         ids = [log.id_at(int(at)) for at in authors]
         moments = pa.array([id.time.astimezone(UTC) for id in ids], pa.timestamp("us", "UTC"))
-        added = (found.column(CHANGE), pa.array(map(str, ids)).take(code), moments.take(code))
+        added = (found.column(_Marked.label), pa.array(map(str, ids)).take(code), moments.take(code))
         shown = found.select(list(names))
         for field, values in zip(CHANGE_FIELDS, added, strict=True):
             shown = shown.append_column(field.name, values)
@@ -133,7 +140,8 @@ class KeyedFeed:
         if not said:
             return authors
         latest = pa.concat_tables(said).group_by(key).aggregate([(_AUTHOR, "max")])
-        keys = found.select(key).cast(latest.select(key).schema)
+        shown = pa.table({name: to_storage(found.column(name), name) for name in key})
+        keys = shown.cast(latest.select(key).schema)
         placed = keys.append_column(_PLACE, pa.array(np.arange(found.num_rows)))
         joined = placed.join(latest, key, join_type="inner")
         authors[np.asarray(joined.column(_PLACE))] = np.asarray(joined.column(f"{_AUTHOR}_max"))

@@ -7,6 +7,7 @@ kept, by their number in the file. Rows that are still inside version files, chu
 whatever Spark cannot read as we would, come from the Python path; the parts are joined. Rows come in no
 particular order, as always in Spark.
 
+Conditions on floats are kept from Spark's Parquet reader where it would miss rows (`crdtcat.spark.floats`).
 Natively read columns are not checked against their BLAKE3 hashes: Parquet's page checksums are, and `verify`
 is there for the rest."""
 
@@ -30,6 +31,7 @@ from crdtcat.incarnations import MAIN
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.units import Unit
 from crdtcat.spark.conditions import condition, quoted
+from crdtcat.spark.floats import kept_back, reader_options
 from crdtcat.spark.native import NativeGroup, Run, split
 from crdtcat.spark.pinned import pin
 from crdtcat.spark.reading import Selection
@@ -101,6 +103,8 @@ def load(
     if root is not None:
         plain = [unit for unit in units if isinstance(unit, Unit)]
         groups, left = split(plan, plain, opened._session.head(refresh=False).log)
+        if any(group.runs for group in groups) and not _numbers_rows(spark):
+            groups, left = [], None
     frames = [frame for group in groups for frame in _native_frames(spark, root or "", plan, group)]
     if left is None or left or not frames:
         within = None if left is None else tuple(left)
@@ -121,6 +125,13 @@ def _root(store: Store, native: bool | None) -> str | None:
     return None
 
 
+def _numbers_rows(spark: Any) -> bool:
+    """Whether the session's Parquet reader tells rows' numbers: the one of Spark's second interface does
+    not."""
+    first: str = spark.conf.get("spark.sql.sources.useV1SourceList")
+    return "parquet" in [name.strip().lower() for name in first.split(",")]
+
+
 def _native_frames(spark: Any, root: str, plan: Plan, group: NativeGroup) -> Iterator[Any]:
     stored = st.StructType(
         [
@@ -130,7 +141,7 @@ def _native_frames(spark: Any, root: str, plan: Plan, group: NativeGroup) -> Ite
             }.items()
         ]
     )
-    reader = spark.read.schema(stored).options(**_OURS)
+    reader = spark.read.schema(stored).options(**_OURS, **reader_options(group.sources))
     values = _values(group)
     if group.clean:
         every = reader.parquet(*[f"{root}/{name}" for name in group.clean])
@@ -150,8 +161,10 @@ def _values(group: NativeGroup) -> list[Any]:
         if field is None:
             value = F.lit(None).cast(shown)
         else:
-            value = F.col(quoted(field.name))
-            if spark_type(decode_type(field.type), field.name) != shown:
+            value, stored = F.col(quoted(field.name)), spark_type(decode_type(field.type), field.name)
+            if column.name in group.doubtful:
+                value = kept_back(value, stored)
+            if stored != shown:
                 value = value.cast(shown)
         values.append(value.alias(f"c{at}"))
     return values

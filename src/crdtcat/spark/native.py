@@ -28,6 +28,7 @@ from crdtcat.log.log import Log
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.units import Sources, Unit
 from crdtcat.spark.conditions import condition
+from crdtcat.spark.floats import doubtful
 from crdtcat.spark.types import spark_type
 
 RUNS_MAX: Final = 64  # of one file with deleted rows: Spark compares each of its rows with each of them
@@ -57,11 +58,13 @@ class NativeGroup:
         sources: for each column needed, the stored field that holds it.
         clean: files of which every row is wanted, once.
         runs: rows wanted of other files.
+        doubtful: columns of which Spark's reader may be asked nothing.
     """
 
     sources: Sources
     clean: tuple[str, ...]
     runs: tuple[Run, ...]
+    doubtful: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,8 @@ def split(plan: Plan, units: Sequence[Unit], layout: Log) -> tuple[list[NativeGr
     for sources, mine in groups:
         clean, runs, others = file_layout.divided(plan, mine)
         left |= others
-        made.append(NativeGroup(sources, tuple(clean), tuple(runs)))
+        held = sorted({item.chunk for item in mine} - others)
+        made.append(NativeGroup(sources, tuple(clean), tuple(runs), doubtful(plan, held, sources)))
     return made, sorted(left)
 
 

@@ -25,8 +25,8 @@ from crdtcat.spark.sink import QUERY_PROPERTY
 from crdtcat.spark.writing import Report, WritePlan, plan_write
 from crdtcat.table import Table
 
-RUN_PROPERTY: Final = "spark.jobGroup.id"  # of a streaming query: its run, which a restart is another one of
-RUNS_KEPT: Final = 100
+ATTEMPT_PROPERTY: Final = "spark.sql.execution.id"  # of a batch: another one if the batch comes again
+ATTEMPTS_KEPT: Final = 100
 MODES: Final = ("append", "overwrite", "errorifexists", "ignore")
 
 
@@ -165,33 +165,29 @@ def foreach_batch(
 
     def save_batch(df: Any, batch: int) -> None:
         context = df.sparkSession.sparkContext
-        query, run = (context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY))
+        query, number = (context.getLocalProperty(name) for name in (QUERY_PROPERTY, ATTEMPT_PROPERTY))
         if query is None:
             raise InvalidArgument("foreach_batch saves batches of a streaming query: use save outside of one")
-        _require_first(run, batch, place)
+        attempt = (query, batch, number)
+        saved = _SAVED.pop(attempt, set())  # the last one used is the last to be forgotten
+        _SAVED[attempt] = saved
+        _require_first(batch, place, saved)
         save(df, handle, table, query=keys.batch(query, batch, part), **options)
-        saved = {*_saved_in(run, batch), place}
-        _SAVED.pop(run, None)  # the last one used is the last to be forgotten
-        _SAVED[run] = (batch, saved)
-        while len(_SAVED) > RUNS_KEPT:
+        saved.add(place)
+        while len(_SAVED) > ATTEMPTS_KEPT:
             del _SAVED[next(iter(_SAVED))]
 
     return save_batch
 
 
 _Place = tuple[str, str, str, str | None]
-_SAVED: Final[dict[str, tuple[int, set[_Place]]]] = {}
-"""By run of a query, its last batch and what was saved of it. A run does each batch once."""
+_SAVED: Final[dict[tuple[str, int, str | None], set[_Place]]] = {}
+"""By query, batch and attempt, what was saved of it."""
 
 
-def _saved_in(run: str, batch: int) -> set[_Place]:
-    last, places = _SAVED.get(run, (-1, set[_Place]()))
-    return places if last == batch else set()
-
-
-def _require_first(run: str, batch: int, place: _Place) -> None:
+def _require_first(batch: int, place: _Place, saved: set[_Place]) -> None:
     """A second frame under the key of the first would not count. Raises `InvalidArgument`."""
-    if place in _saved_in(run, batch):
+    if place in saved:
         raise InvalidArgument(
             f"batch {batch} was saved to {place[1]!r} already, and a second frame under the same name would "
             "not count: give each foreach_batch a part=, or save them together"

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from crdtcat.chunks.claims import claims_hold
 from crdtcat.chunks.foreign import ForeignFile, read_foreign
 from crdtcat.chunks.narrow import restored
 from crdtcat.chunks.partitions import encode_values, parse_partitioning
@@ -91,7 +92,7 @@ def stage_unit(staging: Staging, source: Store, unit: ImportUnit) -> StagedUnit:
             continue
         for run in runs:
             part = _taken(staging, source, run)
-            if part is None:  # rows of several partitions in one row group
+            if part is None:  # rows of several partitions in one row group, or a footer that is wrong
                 parts.append(staging.stage(_rows(staging, source, [run])))
             else:
                 parts.append(part)
@@ -130,13 +131,16 @@ def _fitting(table: pa.Table, staging: Staging, url: str) -> pa.Table:
 
 
 def _taken(staging: Staging, source: Store, run: Run) -> Part | None:
-    """A segment of the row groups as they are; `None` where one holds rows of several partitions."""
+    """A segment of the row groups as they are; `None` where one holds rows of several partitions, or its
+    footer says of its values what is not so."""
     file = _opened(source, run.file)
     taken = file.taken(source, run.groups)
     partitioning, schema = parse_partitioning(staging.partition_by), staging.fit.schema
     staged = Staged()
     chunks: list[Prepared] = []
-    for stored in taken.tables():
+    for group, stored in enumerate(taken.tables()):
+        if not claims_hold(taken.metadata.row_group(group), stored):
+            return None
         arrays = [
             restored(column.chunks, field.type, field.name)
             for column, field in zip(stored.columns, schema, strict=True)
