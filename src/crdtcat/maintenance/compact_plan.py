@@ -148,7 +148,7 @@ def columns_rest_on(head: Head, columns: Sequence[Column], chunks: Array) -> lis
 
     Where a column was widened since, a copy is wider than what it was made of, and where one was dropped, it
     lacks its values. In a snapshot without those versions it would not fit, or values would be missing, so
-    there it must not count. None, where all is stored as it was. O(chunks) in arrays, and O(schemas * fields).
+    there it must not count. None, where all is stored as it was. O(chunks) in arrays, O(schemas * fields).
     """
     log = head.log
     schemas = np.unique(log.chunk_schema[chunks]).tolist()
