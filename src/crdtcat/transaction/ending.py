@@ -86,6 +86,8 @@ class Ending(TableVerbs):
                 self._closing = False
 
     def _ended(self, policy: Policy | None) -> dict[str, tuple[Version, ...]]:
+        if self.status == "forked":
+            raise InvalidArgument("a fork is not committed itself: join() it to the transaction it is from")
         if self.status != "open" and not self._failed:
             raise InvalidArgument(f"this transaction is {self.status}: begin another")
         self.status, self.id, self._failed = "open", None, False

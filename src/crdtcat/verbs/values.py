@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import pyarrow as pa
@@ -78,6 +79,10 @@ def given_values(values: Any, schema: pa.Schema) -> NewValues:
                 _scalar(name, value, schema.field(name).type)
         looks = bool(worked_out)
         return NewValues(dict(values), None, schema, None if looks else schema.names[:1])
+    if values is None or isinstance(values, str | bytes | Number):
+        raise InvalidArgument(
+            f"values={values!r:.80}: pass a dict from columns to new values, as {{'amount': 0}}, or rows"
+        )
     table = ingest.reader(values).read_all()
     _check_names(table.column_names, schema)
     return NewValues({}, table, schema, schema.names[:1])
@@ -109,7 +114,15 @@ def _column(name: str, value: Any, rows: pa.Table, schema: pa.Schema) -> pa.Arra
 
 def _scalar(name: str, value: Any, held: pa.DataType) -> pa.Scalar:
     """A Python value as the column's type: taken exactly, as those of appended rows are, or refused."""
-    return ingest.reader([{name: value}], pa.schema([(name, held)])).read_all()[name][0]
+    try:
+        return ingest.reader([{name: value}], pa.schema([(name, held)])).read_all()[name][0]
+    except SchemaMismatch as error:
+        if not isinstance(value, str):
+            raise
+        raise SchemaMismatch(
+            f"{error.args[0]}; a text is a value: what is worked out from columns is an expression, such as "
+            f"{{{name!r}: pc.field({name!r}) + 1}} with pyarrow.compute"
+        ) from error
 
 
 def _evaluated(name: str, expression: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
