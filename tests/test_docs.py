@@ -105,24 +105,6 @@ def test_the_first_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_the_longer_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    moment = pa.scalar(1_700_000_000_000_000, pa.timestamp("us", "UTC")).as_py()
-
-    def sales(shop: str, *amounts: float) -> list[dict[str, Any]]:
-        return [{"shop": shop, "amount": amount, "at": moment} for amount in amounts]
-
-    names: dict[str, Any] = {
-        "batch": sales("north", 50.0, 150.0),
-        "corrected": sales("north", 175.0),
-        "batches": [sales("south", 1.0), sales("south", 2.0)],
-    }
-    exec(blocks("README.md", "python")[1], names)
-    restored = names["sales"].read()
-    assert restored.column("amount").to_pylist() == [175.0, 1.0, 2.0]
-    assert restored.column_names == ["shop", "amount", "at"]
-
-
 def test_the_example_of_transactions_runs() -> None:
     cat = Catalog("memory://transactions-page")
     cat.commit("stock", [{"item": "tea", "left": 5}])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, timedelta
+from numbers import Real
 
 import numpy as np
 
@@ -18,6 +19,12 @@ def require_flag(what: str, given: object) -> None:
     """Raises `InvalidArgument` unless `given` is true or false: a `bool`, or numpy's."""
     if not isinstance(given, bool | np.bool_):
         raise InvalidArgument(f"{what}={given!r:.80}: pass True or False")
+
+
+def require_seconds(what: str, given: object, most: float) -> None:
+    """Raises `InvalidArgument` unless `given` is a number of seconds from 0 on."""
+    if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) <= most:
+        raise InvalidArgument(f"{what}={given!r:.80}: pass seconds, from 0 to {most:,.0f}")
 
 
 def is_no_moment(given: date | timedelta) -> bool:

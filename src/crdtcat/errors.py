@@ -239,7 +239,7 @@ class Corrupt(DataError):
     code = "E401"
 
     def __init__(self, name: str, why: str) -> None:
-        super().__init__(f"{name}: {why}")
+        super().__init__(f"{name}: {why} (verify() names all damage; restore it from a replica or backup)")
         self.name = name
         self.why = why
 

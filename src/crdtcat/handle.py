@@ -58,4 +58,4 @@ class Handle:
 
     def __repr__(self) -> str:
         branch = "" if self.branch_name == MAIN else f", branch {self.branch_name!r}"
-        return f"Table({self.name!r}{branch} in {self._session.store.url})"
+        return f"{type(self).__name__}({self.name!r}{branch} in {self._session.store.url})"

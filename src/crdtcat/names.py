@@ -60,6 +60,12 @@ def _object_name(kind: str, name: str, characters_max: int) -> str:
             f"{kind} name {text[:40]!r}... has {len(text)} characters; use at most {characters_max}"
         )
     if _ALLOWED.fullmatch(text) is None:
+        table, sign, branch = text.partition("@")
+        if kind == "table" and sign and _ALLOWED.fullmatch(table) and _ALLOWED.fullmatch(branch):
+            raise InvalidName(
+                f"table name {text!r} is not allowed: 'table@branch' is for SQL; elsewhere a branch is named "
+                f"apart, as in table({table!r}, branch={branch!r})"
+            )
         raise InvalidName(
             f"{kind} name {text!r} is not allowed: use ASCII letters, digits, '_', '-' and '.', "
             "starting with a letter, a digit or '_'"

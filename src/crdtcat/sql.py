@@ -9,6 +9,7 @@ an `@`, which no name has. Nothing is ever written here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -188,6 +189,13 @@ def _explained(duckdb: Any, catalog: TendedCatalog, text: str, unknown: Sequence
             close = get_close_matches(table, every)
             there = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(every[:20]) or 'none'}"
             raise NotFound(f"no table {missing[0]!r} in {catalog.store.url}: {there}") from error
-        odd = [name for name in every if not name.isidentifier() and name in text and f'"{name}"' not in text]
-        hint = f'; names with signs in them are quoted: "{odd[0]}"' if odd else ""
+        odd = [name for name in every if _wants_quotes(duckdb, name, text)]
+        hint = f'; names with signs in them, and words of SQL, are quoted: "{odd[0]}"' if odd else ""
         raise InvalidArgument(f"sql(): {wrong}{hint}") from error
+
+
+def _wants_quotes(duckdb: Any, name: str, text: str) -> bool:
+    """Whether a table's name stands in a query without the quotes that it needs."""
+    if not re.search(rf"(\bfrom|\bjoin|,)\s+{re.escape(name)}(?!\w)", text, re.IGNORECASE):
+        return False
+    return not name.isidentifier() or duckdb.tokenize(name)[-1][1] == duckdb.token_type.keyword

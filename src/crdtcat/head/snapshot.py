@@ -169,7 +169,8 @@ def versions_of(log: Log, snapshot: Snapshot, table: str) -> Log:
     if log.horizon and not seen[log.is_folded].all():
         raise Expired(
             f"snapshot {snapshot.id[:12]} of {table!r} is below the horizon: its versions were folded "
-            f"together with {int((~seen[log.is_folded]).sum())} that it does not hold"
+            f"together with {int((~seen[log.is_folded]).sum())} that it does not hold; read a newer one, or "
+            "check that it is of this table, and tag what must stay readable"
         )
     # A number that was aborted later is taken in this log, and free in one that begins with the snapshot.
     seen &= log.number <= log.number[seen & ~log.is_upkeep].max(initial=0)

@@ -16,7 +16,9 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final
 
+from crdtcat.arguments import require_seconds
 from crdtcat.locks import ForkSafeLock
+from crdtcat.options import SECONDS_MAX
 
 WAITING_MAX: Final = 4
 """Pieces of work under way or waiting; beyond that the log grows faster than one thread can tend it."""
@@ -93,7 +95,12 @@ def in_task_of_spark() -> bool:
 
 
 def settled(seconds: float | None = None) -> bool:
-    """Wait until all that is waiting in this process is done, at most so long; whether it is."""
+    """Wait until all that is waiting in this process is done, at most so long; whether it is.
+
+    Raises `InvalidArgument` for what is no number of seconds.
+    """
+    if seconds is not None:
+        require_seconds("seconds", seconds, SECONDS_MAX)
     with _lock():
         worker = _workers.get(os.getpid())
     return worker is None or worker.settled(seconds)

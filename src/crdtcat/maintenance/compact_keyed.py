@@ -31,7 +31,7 @@ from crdtcat.head.keyed import KeyedRows
 from crdtcat.head.naming import tags_of
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
-from crdtcat.maintenance.compact_plan import Simple, copy_columns, types_rest_on
+from crdtcat.maintenance.compact_plan import Simple, columns_rest_on, copy_columns
 from crdtcat.protocol import Put
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.merge import ABSENT, Folded
@@ -205,7 +205,7 @@ class KeyedCompactor:
         deleters = [at for one in group.beside if one.deletes >= 0 for at in one.versions]
         shadows = [one.chunk for one in group.beside if one.deletes < 0]
         takers = [self._keyed.takers(chunk) for chunk in (*group.chunks, *shadows)]
-        types = types_rest_on(self._head, copy_columns(self._head), replaced)
+        types = columns_rest_on(self._head, copy_columns(self._head), replaced)
         found = np.concatenate((born, log.chunk_version[replaced], deleters, types, *takers))
         return np.unique(found.astype(np.int64))
 

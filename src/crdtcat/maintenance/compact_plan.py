@@ -7,6 +7,12 @@ hold copies of the same rows go into one group whatever their size: a compaction
 entry it replaces. Entries whose columns need more than one field to read (after concurrent additions, or a
 type that does not fit) are left as they are.
 
+Values of a column that was dropped are left out. They show nowhere, as long as the drop counts; so a copy
+rests on it. But a cell that the drop had not seen may still come, and brings the column back: a row's own
+cell is older than whatever comes, and only hides what is there for good, while an update of it (in a keyed
+table, every cell) may be newer, and then hides what comes. Those are left out below the horizon only, where
+nothing older can come.
+
 Reads nothing.
 """
 
@@ -18,6 +24,7 @@ import numpy as np
 
 from crdtcat.chunks.type_codes import TypeCode
 from crdtcat.clock import ROOT
+from crdtcat.format.ops import ColumnId
 from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
@@ -77,31 +84,52 @@ def crowds(head: Head) -> list[list[int]]:
 
 
 class Simple:
-    """Which entries can be written anew: every stored value is read, as one field of one column."""
+    """Which entries can be written anew: every stored value is read, as one field of one column, or is of a
+    column that was dropped."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
         self._columns = {instance: column for column in head.columns.all for instance in column.instances}
-        self._known: dict[tuple[int, int], bool] = {}
+        self._known: dict[tuple[int, int], frozenset[str] | None] = {}
 
     def is_entry(self, entry: int) -> bool:
         """Whether that is so for an entry and all that lies over it."""
+        ended = self._ended(entry)
+        if ended is None or (ended & self._aged(entry) and not self._is_below_the_horizon(entry)):
+            return False
         sources = np.unique(self._head.rows.patches_of(entry).source).tolist()
-        return all(self.is_chunk(chunk) for chunk in (entry, *sources))
+        return all(map(self.is_chunk, sources))
 
     def is_chunk(self, chunk: int) -> bool:
-        """Whether that is so for what a chunk itself holds."""
+        """Whether that is so for what a chunk itself holds, whose cells may be newer than some that come."""
+        ended = self._ended(chunk)
+        return ended is not None and (not ended or self._is_below_the_horizon(chunk))
+
+    def _ended(self, chunk: int) -> frozenset[str] | None:
+        """The stored fields of columns that were dropped; `None`, if others are not simple."""
         log = self._head.log
         schema, version = int(log.chunk_schema[chunk]), int(log.chunk_version[chunk])
         key = (schema, version if self._head.columns.hidden else -1)
         if key not in self._known:
             fields = self._head.columns.fields(schema)
-            self._known[key] = all(self._is_field(field, schema, version) for field in fields)
+            ended = frozenset(field.name for field in fields if field.column not in self._columns)
+            shown = (field for field in fields if field.column in self._columns)
+            simple = all(self._is_field(field, schema, version) for field in shown)
+            self._known[key] = ended if simple else None
         return self._known[key]
 
+    def _aged(self, entry: int) -> frozenset[str]:
+        """The fields of a copy with cells that are newer than their rows."""
+        copy = self._head.rows.copies.get(entry)
+        return frozenset(name for stamps in copy.stamps for name in stamps.fields) if copy else frozenset()
+
+    def _is_below_the_horizon(self, chunk: int) -> bool:
+        log = self._head.log
+        return bool(log.is_folded[log.chunk_version[chunk]])
+
     def _is_field(self, field: StoredField, schema: int, version: int) -> bool:
-        columns, column = self._head.columns, self._columns.get(field.column)
-        if column is None or len(column.instances) > 1 or field.column in columns.hidden:
+        columns, column = self._head.columns, self._columns[field.column]
+        if len(column.instances) > 1 or field.column in columns.hidden:
             return False
         return columns.source(column, schema, version) == field and columns.fits(field, column)
 
@@ -115,17 +143,17 @@ def copy_columns(head: Head) -> tuple[Column, ...]:
     )
 
 
-def types_rest_on(head: Head, columns: Sequence[Column], chunks: Array) -> list[int]:
-    """The versions without which columns would not have the types in which copies of some chunks are stored.
+def columns_rest_on(head: Head, columns: Sequence[Column], chunks: Array) -> list[int]:
+    """The versions without which copies of some chunks would not hold what is shown in these columns.
 
-    Where a column was widened since, a copy is wider than what it was made of. In a snapshot without those
-    versions it would not fit, so there it must not count. None, where all is stored as it was. O(chunks) in
-    arrays, and O(schemas * fields).
+    Where a column was widened since, a copy is wider than what it was made of, and where one was dropped, it
+    lacks its values. In a snapshot without those versions it would not fit, or values would be missing, so
+    there it must not count. None, where all is stored as it was. O(chunks) in arrays, O(schemas * fields).
     """
     log = head.log
     schemas = np.unique(log.chunk_schema[chunks]).tolist()
     there = [field for schema in schemas for field in head.columns.fields(schema)]
-    found: set[int] = set()
+    found = _drops(head, {field.column for field in there})
     for column in columns:
         stored = [field.type for field in there if field.column in column.instances]
         if all(code == column.code for code in stored):
@@ -134,6 +162,12 @@ def types_rest_on(head: Head, columns: Sequence[Column], chunks: Array) -> list[
         if not column.definitions:
             found.update(_first_uses(head, column, stored))
     return sorted(found)
+
+
+def _drops(head: Head, stored: set[ColumnId]) -> set[int]:
+    """The versions that dropped those of some columns that are not there any more."""
+    gone = stored - {instance for column in head.columns.all for instance in column.instances}
+    return {at for at, op in head.folded.ops.items() if not gone.isdisjoint(op.drops)} if gone else set()
 
 
 def _first_uses(head: Head, column: Column, stored: Sequence[TypeCode]) -> Iterator[int]:

@@ -30,9 +30,9 @@ from typing import Final
 
 import numpy as np
 
-from crdtcat.arguments import require_flag
+from crdtcat.arguments import require_flag, require_seconds
 from crdtcat.drive import store_now_ms
-from crdtcat.errors import DataError, InvalidArgument
+from crdtcat.errors import DataError
 from crdtcat.format.condemned import (
     FOLDER,
     TITLES_MAX,
@@ -87,12 +87,7 @@ def collect_garbage(
         StoreUnavailable, AccessDenied: the store cannot be asked.
     """
     require_flag("dry_run", dry_run)
-    try:
-        sensible = 0 <= grace_seconds <= SECONDS_MAX
-    except TypeError:
-        sensible = False
-    if not sensible:
-        raise InvalidArgument(f"grace={grace_seconds!r}: pass seconds, from 0 to {SECONDS_MAX:,.0f}")
+    require_seconds("grace", grace_seconds, SECONDS_MAX)
     work = _Collection(store, options, int(grace_seconds * 1000), dry_run, teller(progress), each)
     return work.run()
 

@@ -26,7 +26,7 @@ from crdtcat.head.columns import Column
 from crdtcat.head.naming import row_ids, tags_of
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
-from crdtcat.maintenance.compact_plan import copy_columns, types_rest_on
+from crdtcat.maintenance.compact_plan import columns_rest_on, copy_columns
 from crdtcat.protocol import Put
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
@@ -219,10 +219,10 @@ class Rewriter:
         return Rewritten("cluster" if self.rises_by else "compact", body, tuple(made.puts))
 
     def _folded(self, replaced: Integers) -> Integers:
-        """The versions whose effect is in the copies of some entries: their types, too."""
+        """The versions whose effect is in the copies of some entries: on their columns, too."""
         rows = self.head.rows
         over = rows.patches.source[np.isin(rows.patches.entry, replaced)]
-        types = types_rest_on(self.head, self.columns, np.concatenate((replaced, over)))
+        types = columns_rest_on(self.head, self.columns, np.concatenate((replaced, over)))
         return np.union1d(rows.authors(replaced), np.array(types, np.int64))
 
 

@@ -201,7 +201,7 @@ class CatalogStats:
         lines = [
             f"{table.table:<{width}}  {'up to ' if table.is_keyed else ' ' * 6 * keyed}"
             f"{table.rows:>15,} rows  {table.stored_bytes:>15,} bytes stored  "
-            f"{table.chunks:>9,} chunks  {len(table.gains)} to gain"
+            f"{table.chunks:>9,} chunks" + (f"; to gain: {'; '.join(table.gains)}" if table.gains else "")
             for table in self.tables
         ]
         rows = f"{'up to ' if keyed else ''}{self.rows:,} rows"

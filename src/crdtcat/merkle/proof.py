@@ -64,6 +64,9 @@ class Proof:
         """Whether this proves that `chunk`, a hash, is under `root_hash`."""
         return self.chunk == chunk and self.root_hash == root_hash
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     def __str__(self) -> str:
         return (
             f"proof: chunk {self.chunk.hex()[:12]}… holds rows {self.first_row:,} to "

@@ -56,6 +56,10 @@ class Plan:
     pruned: int
     merge: MergePlan | None = None
 
+    def __repr__(self) -> str:
+        names = ", ".join(column.name for column in self.columns)
+        return f"Plan({self.head!r}: {names}; {len(self.chunks):,} chunks, {self.pruned:,} pruned)"
+
     @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the rows returned."""

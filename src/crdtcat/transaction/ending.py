@@ -95,6 +95,8 @@ class Ending(TableVerbs):
                 f"whether this transaction was committed is not known: ask transaction_status({self.id!r}), "
                 "and begin another if it is aborted"
             )
+        if self.status == "forked":
+            raise InvalidArgument("a fork is not committed itself: join() it to the transaction it is from")
         if self.status != "open" and not self._failed:
             raise InvalidArgument(f"this transaction is {self.status}: begin another")
         if self._process != os.getpid():  # both would commit it, and it would count twice

@@ -223,5 +223,5 @@ def require_one_mode(session: Session, modes: set[str]) -> None:
     if modes - {session.settings.mode}:
         raise InvalidArgument(
             f"table {session.table!r} is in {session.settings.mode} mode, and others of this transaction "
-            "are not"
+            "are not: one transaction is over tables of one mode"
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from crdtcat.head import Version
 from crdtcat.staged import StagedSession
+from crdtcat.table import Table
 from crdtcat.table.columns import Columns
 from crdtcat.table.reads import Reads
 from crdtcat.table.writes import Writes
@@ -16,3 +19,13 @@ class StagedTable(Reads, Writes, Columns):
 
     def _kept_up(self, version: Version) -> Version:
         return version
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Only where there is nothing of that name: which verbs are no part of a transaction."""
+            if name.startswith("_") or not hasattr(Table, name):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise AttributeError(
+                f"{name} is no part of a transaction: use it before or after, on catalog.table({self.name!r})"
+            )

@@ -55,7 +55,9 @@ def head_at(session: Session, at: At | None) -> Head:
     elif isinstance(at, datetime):
         chosen = _by(log, at)
         if not chosen.any():
-            raise NotFound(f"table {session.table!r} has no version as old as {at.isoformat()}")
+            raise NotFound(
+                f"table {session.table!r} has no version as old as {at.isoformat()}; history() lists them"
+            )
         _require_folded(session, log, chosen, at.isoformat())
     else:
         raise InvalidArgument(f"at={at!r}: pass a Snapshot, a Version or its id, a tag, a datetime, or None")

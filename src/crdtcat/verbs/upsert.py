@@ -8,7 +8,10 @@ or delete by filter looks which keys match, and upserts or deletes those.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import date, time, timedelta
+from numbers import Number
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -158,7 +161,9 @@ def _as_columns(keys: Any, names: tuple[str, ...]) -> Any:
     """Keys in any form: bare values where the key is one column, tuples where it is several, or rows."""
     if isinstance(keys, pa.Array | pa.ChunkedArray):
         return pa.table({names[0]: keys}) if len(names) == 1 else keys
-    if isinstance(keys, str | bytes) or not isinstance(keys, list | tuple | set | frozenset | range):
+    if isinstance(keys, str | bytes | Number | date | time | timedelta | UUID) or keys is None:
+        raise InvalidArgument(f"keys={keys!r:.80}: pass a list of keys, or rows that have them")
+    if not isinstance(keys, list | tuple | set | frozenset | range):
         return keys
     values = list(keys)
     if not values:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,10 @@ def given_values(values: Any, schema: pa.Schema) -> NewValues:
                 _single(name, value, schema.field(name).type)
         looks = bool(worked_out)
         return NewValues(dict(values), None, schema, None if looks else schema.names[:1])
+    if values is None or isinstance(values, str | bytes | Number):
+        raise InvalidArgument(
+            f"values={values!r:.80}: pass a dict from columns to new values, as {{'amount': 0}}, or rows"
+        )
     table = ingest.reader(values).read_all()
     _check_names(table.column_names, schema)
     return NewValues({}, table, schema, schema.names[:1])
@@ -116,10 +121,22 @@ def _column(name: str, value: Any, rows: pa.Table, schema: pa.Schema) -> pa.Arra
 def _single(name: str, value: Any, held: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """One row. A Python value in the column's type: taken exactly, as those of appended rows are, or not."""
     if not isinstance(value, pa.Scalar):
-        return ingest.reader([{name: value}], pa.schema([(name, held)])).read_all()[name]
+        return _taken(name, value, held)
     if value.is_valid:
         return pa.repeat(value, 1)
     return restored([pa.nulls(1, storage_type(value.type, name))], value.type, name)
+
+
+def _taken(name: str, value: Any, held: pa.DataType) -> pa.ChunkedArray:
+    try:
+        return ingest.reader([{name: value}], pa.schema([(name, held)])).read_all()[name]
+    except SchemaMismatch as error:
+        if not isinstance(value, str):
+            raise
+        raise SchemaMismatch(
+            f"{error.args[0]}; a text is a value: what is worked out from columns is an expression, such as "
+            f"{{{name!r}: pc.field({name!r}) + 1}} with pyarrow.compute"
+        ) from error
 
 
 def _evaluated(name: str, expression: pc.Expression, rows: pa.Table) -> pa.ChunkedArray:
