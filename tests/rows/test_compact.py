@@ -41,6 +41,22 @@ def test_small_chunks_become_one() -> None:
     assert "nothing to compact" in str(table.compact())
 
 
+def test_chunks_with_a_column_that_was_dropped_stay_as_they_are() -> None:
+    table = small_chunks()
+    table.drop_column("v")
+    before = [chunk.hash for chunk in table.head().chunks]
+    assert table.compact().versions == table.compact(cluster_by=["id"]).versions == 0
+    for number in range(3):
+        table.append([{"id": 100 + number}])
+    result = table.compact()
+    assert (result.chunks_before, result.chunks_after) == (3, 1)
+    assert [chunk.hash for chunk in table.head().chunks][:-1] == before
+    held = table.read()
+    table.overwrite(held)
+    assert len(table.head().chunks) == 1
+    assert table.read().equals(held)
+
+
 def test_overlays_and_deletes_are_folded_in() -> None:
     table = small_chunks()
     table.update("id in (1, 4, 16)", {"v": "new"})
