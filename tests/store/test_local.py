@@ -397,6 +397,13 @@ def test_paths_and_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("name", ["q?x=1", "hash#tag", "a@b", "x://y@z/w"])
+def test_the_url_that_is_told_leads_to_the_same_place(tmp_path: Path, name: str) -> None:
+    for place in (f"{tmp_path}/{name}", f"file://{tmp_path}/{name}", f"memory://{tmp_path}/{name}"):
+        open_store(place).put("a", b"x")
+        assert open_store(open_store(place).url).get("a") == b"x"
+
+
 def test_urls_of_files_are_read_as_the_standard_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each would otherwise be another folder than the one that is meant, and look empty."""
     monkeypatch.chdir(tmp_path)

@@ -7,6 +7,7 @@ import pickle
 import secrets
 import threading
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,6 +213,17 @@ def test_opening_needs_a_url() -> None:
         open_store("")
     assert isinstance(open_store("memory://x"), MemoryStore)
     assert isinstance(open_store("data://x"), FsspecStore)
+
+
+def test_what_a_filesystem_says_when_it_is_opened_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url in ("zip://x", "dir://x", "tar://x"):  # each has an error of its own for it
+        with pytest.raises(InvalidArgument, match=f"fsspec cannot open {url}"):
+            open_store(url)
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+        open_store("ftp://127.0.0.1/x", {"port": 9})
 
 
 def test_a_store_that_looks_first_is_not_trusted() -> None:

@@ -145,6 +145,22 @@ def test_evolve() -> None:
     assert all(len(column.instances) == 1 for column in fresh.head().columns.all)
 
 
+def test_columns_that_rows_bring_go_behind_the_last_whatever_was_dropped() -> None:
+    table, other = handles()
+    for name in ("z", "y", "x"):
+        table.append([{"a": 1, name: 1}], evolve=True)
+    table.drop_column("z")
+    table.append([{"a": 2, "w": 1, "v": 1}], evolve=True)
+    assert table.schema.names == ["a", "b", "y", "x", "w", "v"]
+    table.drop_column("y")
+    table.reorder_columns(["x", "v"])
+    other.overwrite([{"u": 1, "a": 3}], evolve=True)
+    assert other.schema.names == ["x", "v", "a", "b", "w", "u"]
+    fresh = pickle.loads(pickle.dumps(other))  # knows the columns, and nothing else
+    fresh.append([{"a": 4, "t": 1}], evolve=True)
+    assert fresh.schema.names == ["x", "v", "a", "b", "w", "u", "t"]
+
+
 def test_two_add_different_columns_at_once() -> None:
     one, two = handles()
     at_once((one, lambda t: t.add_column("x", pa.int64())), (two, lambda t: t.add_column("y", pa.string())))

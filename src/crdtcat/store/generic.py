@@ -20,7 +20,7 @@ from typing import Any
 from fsspec.core import url_to_fs
 
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import InvalidArgument, StoreUnavailable
 from crdtcat.store.base import Store
 from crdtcat.store.exclusion import creates_exclusively
 from crdtcat.store.naming import hide_secrets
@@ -37,7 +37,8 @@ _EXCLUSIVE = {"gs", "gcs", "abfs", "abfss", "az"}
 class FsspecStore(Store):
     """Objects below the URL of any fsspec filesystem. Options are those of the filesystem.
 
-    Raises `InvalidArgument` where fsspec knows no such filesystem or refuses the options.
+    Raises `InvalidArgument` where fsspec knows no such filesystem, or that cannot be opened so;
+    `StoreUnavailable` where it connects at once, and nobody answers.
     """
 
     lists_in_order = False
@@ -66,8 +67,10 @@ class FsspecStore(Store):
             options = {"use_listings_cache": False, "skip_instance_cache": True, **self._options}
             try:
                 filesystem, root = url_to_fs(self._target, **options)
-            except (ImportError, TypeError, ValueError) as error:
+            except Exception as error:  # noqa: BLE001 (each filesystem has errors of its own for that)
                 why = hide_secrets(f"{error}", {**self._options, "url": self._target})
+                if isinstance(error, ConnectionError | TimeoutError):
+                    raise StoreUnavailable(f"{self.url} cannot be reached: {why}; try again later") from None
                 raise InvalidArgument(f"fsspec cannot open {self.url}: {why}") from None
             self._connections.setdefault(process, (filesystem, root.rstrip("/")))
         return self._connections[process]

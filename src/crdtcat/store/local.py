@@ -78,6 +78,7 @@ class LocalStore(Store):
         text = os.fspath(url)
         self.root = local_root(text)
         super().__init__(text, storage_options, retry=retry)
+        self.url = text  # all of it: a path hides nothing, and may have a '?' or '#' in it
 
     def _start(self) -> None:
         super()._start()

@@ -60,6 +60,7 @@ class MemoryStore(Store):
         clock_ms: Callable[[], int] = wall_ms,
     ) -> None:
         super().__init__(url, storage_options, retry=retry)
+        self.url = url  # all of it: it holds no credentials
         path = url.split("://", 1)[1].strip("/")
         self._root = f"/{path}/" if path else "/"
         self._clock_ms = clock_ms

@@ -70,7 +70,11 @@ def becoming(head: Head, rows: pa.Table, known: Known | None) -> Becoming:
     kept_types = {name: held[name] for name in incoming.names if name in held}
     fitted = _with_orders(fit(incoming, kept_types, evolve=True), rows)
     drops = tuple(sorted(instance for column in gone for instance in column.instances))
-    return Becoming(fitted, tuple(_definitions(kept, fitted, widened)), drops)
+    definitions = tuple(_definitions(kept, fitted, widened))
+    places = {item.name: item.position for item in definitions}
+    found = zip(fitted.schema.names, fitted.positions, strict=True)
+    positions = tuple(places.get(name, position) for name, position in found)
+    return Becoming(replace(fitted, positions=positions), definitions, drops)
 
 
 def _definitions(kept: Mapping[str, Column], fitted: Fit, widened: Collection[str]) -> Iterator[Definition]:

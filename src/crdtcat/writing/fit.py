@@ -39,12 +39,14 @@ class KnownColumn:
         type: what it holds.
         nullable: whether rows may lack it.
         defined: whether somebody declared the type, rather than being the first to write such rows.
+        position: sorts the columns; new ones go behind the last.
     """
 
     id: ColumnId
     type: pa.DataType
     nullable: bool
     defined: bool = True
+    position: float = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -65,6 +67,7 @@ class Fit:
         definitions: columns this commit adds.
         undefined: names of columns that no one declared.
         settled: whether these rows gave a type to columns of which only nulls were known.
+        positions: of the stored fields, among the columns of the table.
     """
 
     fields: tuple[StoredField, ...]
@@ -72,6 +75,7 @@ class Fit:
     definitions: tuple[Definition, ...] = ()
     settled: bool = False
     undefined: frozenset[str] = frozenset()
+    positions: tuple[float, ...] = ()
 
     def ordered(self, orders: Mapping[str, Entries]) -> tuple[StoredField, ...]:
         """The stored fields, with what rows said of the order of their entries."""
@@ -88,8 +92,9 @@ class Fit:
                 decode_type(field.type),
                 field.nullable,
                 defined=field.column.birth is SELF or field.name not in self.undefined,
+                position=position,
             )
-            for field in self.fields
+            for field, position in zip(self.fields, self.positions, strict=True)
         }
 
 
@@ -97,7 +102,10 @@ def known_from_settings(settings: Settings) -> Known | None:
     """What the table was created with; `None` where nothing was declared."""
     if settings.columns is None:
         return None
-    return {c.name: KnownColumn(ColumnId(c.name), decode_type(c.type), c.nullable) for c in settings.columns}
+    return {
+        c.name: KnownColumn(ColumnId(c.name), decode_type(c.type), c.nullable, position=float(place))
+        for place, c in enumerate(settings.columns)
+    }
 
 
 def known_from_head(columns: Columns) -> Known | None:
@@ -110,6 +118,7 @@ def known_from_head(columns: Columns) -> Known | None:
             column.type,
             column.nullable,
             defined=bool(column.definitions),
+            position=column.position,
         )
         for column in columns.all
     }
@@ -125,11 +134,13 @@ def fit(incoming: pa.Schema, known: Known | None, *, evolve: bool) -> Fit:
             missing column that may not be null.
     """
     validate_column_names(incoming.names)
-    fields, types, definitions = [], [], []
+    fields, types, definitions, positions = [], [], [], []
     undefined, settled = set(), False
-    for place, item in enumerate(incoming):
+    last = max((column.position for column in (known or {}).values()), default=-1.0)
+    for item in incoming:
         column = None if known is None else known.get(item.name)
         if column is not None:
+            positions.append(column.position)
             type = stored_type(item.type, column)
             _check_type(item, type)
             if not column.defined:
@@ -140,6 +151,8 @@ def fit(incoming: pa.Schema, known: Known | None, *, evolve: bool) -> Fit:
             continue
         code = encode_type(item.type, item.name)
         birth = ColumnId(item.name)
+        last += 1.0
+        positions.append(last)
         if known is None:
             undefined.add(item.name)
         else:
@@ -149,11 +162,13 @@ def fit(incoming: pa.Schema, known: Known | None, *, evolve: bool) -> Fit:
                     "add it with add_column(), or append with evolve=True"
                 )
             birth = ColumnId(item.name, SELF)
-            definitions.append(Definition(birth, item.name, code, nullable=True, position=len(known) + place))
+            definitions.append(Definition(birth, item.name, code, nullable=True, position=last))
         fields.append(StoredField(item.name, birth, code, item.nullable))
         types.append(pa.field(item.name, item.type, item.nullable))
     _check_present(incoming, known)
-    return Fit(tuple(fields), pa.schema(types), tuple(definitions), settled, frozenset(undefined))
+    return Fit(
+        tuple(fields), pa.schema(types), tuple(definitions), settled, frozenset(undefined), tuple(positions)
+    )
 
 
 def fit_some(incoming: pa.Schema, known: Known | None) -> Fit:

@@ -53,7 +53,7 @@ def known_after(columns: Columns, ops: Ops, author: VersionId) -> Known:
             del found[column.name]
     defined = [(_born(item.column, author), item) for item in ops.definitions]
     for id, item in sorted(defined, key=lambda pair: (pair[0].birth, pair[0].name)):  # the latest born counts
-        found[item.name] = KnownColumn(id, decode_type(item.type), item.nullable)
+        found[item.name] = KnownColumn(id, decode_type(item.type), item.nullable, position=item.position)
     return found
 
 
