@@ -101,3 +101,15 @@ def test_what_was_lost_is_of_the_column_and_not_of_another_born_under_its_name()
         else:
             with pytest.raises(NotFound):
                 first.lost_values(item)
+
+
+def test_an_update_of_no_row_is_no_misfit() -> None:
+    """It named a column which somebody else, unseen, made another of: but it wrote nothing."""
+    first, second = two_handles()
+    arrive = held_back(second, lambda: second.rename_column("b", "x"))
+    first.update("id = 77", {"b": 1})
+    first.add_column("x", pa.string())
+    first.update("id = 1", {"b": 8})
+    arrive()
+    lost = [item for item in first.conflicts() if item.kind == "misfit"]
+    assert [first.lost_values(item)["x"].to_pylist() for item in lost] == [[0, 1, 2, 3, 4, 5], [8]]

@@ -95,7 +95,7 @@ def _carry(source: Catalog, target: Catalog, names: Iterable[str]) -> None:
         target.store.put(name, source.store.get(name))
 
 
-EXPECTED = [
+EXPECTED: list[dict[str, Any]] = [
     {"id": 0, "v": 0.0, "w": {"x": 0.0}},
     {"id": 1, "v": 11.0, "w": {"x": 1.0}},
     {"id": 2, "v": None, "w": {"x": 2.0}},  # 2**41, as int64, which lost
@@ -104,7 +104,7 @@ EXPECTED = [
     {"id": 9, "v": None, "w": None},
     {"id": 20, "v": None, "w": None},
 ]
-KEYED = [{**row, "v": 3.0} if row["id"] == 3 else row for row in EXPECTED]
+KEYED: list[dict[str, Any]] = [{**row, "v": 3.0} if row["id"] == 3 else row for row in EXPECTED]
 ROW_ACTS = [nothing, compact, race, expire, cluster]
 KEYED_ACTS = [nothing, compact, expire]
 

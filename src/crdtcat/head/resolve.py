@@ -260,10 +260,10 @@ class _Resolution:
                     continue
                 stored = decode_type(use.field.type)
                 winner = _author(column.definitions[-1]) if column.definitions else None
-                for version in use.versions.tolist():
-                    id = self.log.id_at(version)
+                chunks = np.diff(self.log.chunk_start)[use.versions]  # none: an update of no row, say
+                for id in map(self.log.id_at, use.versions[chunks > 0].tolist()):
                     message = f"column {column.name!r} holds {column.type}; {id} wrote {stored}, read as null"
-                    yield Conflict("misfit", column.name, winner, id, message)
+                    yield Conflict("misfit", column.name, winner, id, message, column=use.field.column)
 
 
 def _falling(instances: set[ColumnId], live: Live) -> list[DefinitionId]:

@@ -14,8 +14,9 @@ from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.type_codes import decode_type
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.format.ops import ColumnId
+from crdtcat.format.schema_code import StoredField
 from crdtcat.head import Conflict, Head
-from crdtcat.head.columns import Column
+from crdtcat.head.columns import Column, Columns
 from crdtcat.head.patches import let_go
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, Runs, expand, touched
@@ -74,7 +75,7 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
     plan = make_plan(head, [column.name], None)
     reader = ChunkReader(plan, store, footers, verify=True)
     if conflict.kind == "misfit":
-        return _misfits(head, column, version, reader)
+        return _misfits(head, column, instance, version, reader)
     chunk, place, row = _cells(head, conflict, version)
     if let_go(head.log)[chunk].any():
         raise _expired(head, conflict.subject, version)
@@ -91,14 +92,16 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
     return as_shown((column,), pa.table({column.name: stored}), plan.schema)
 
 
-def _misfits(head: Head, column: Column, version: int, reader: ChunkReader) -> pa.Table:
+def _misfits(
+    head: Head, column: Column, instance: ColumnId | None, version: int, reader: ChunkReader
+) -> pa.Table:
     """What a version stored of a column in a type that does not fit it; of several such types, the first."""
     log, columns = head.log, head.columns
     gone = let_go(log)
     parts: list[pa.Array] = []
     types: list[pa.DataType] = []
     for chunk in range(int(log.chunk_start[version]), int(log.chunk_start[version + 1])):
-        field = columns.source(column, int(log.chunk_schema[chunk]), version)
+        field = _field_of(columns, column, instance, int(log.chunk_schema[chunk]), version)
         if field is None or columns.fits(field, column):
             continue
         if gone[chunk]:
@@ -159,12 +162,15 @@ def _column_of(
 ) -> pa.Array | None:
     """What a chunk holds of a column, of one instance of it where that is known, ended by a drop or not."""
     log, columns = head.log, head.columns
-    schema = int(log.chunk_schema[chunk])
-    if instance is None:
-        field = columns.source(column, schema, int(log.chunk_version[chunk]))
-    else:
-        field = columns.field(instance, schema)
+    schema, version = int(log.chunk_schema[chunk]), int(log.chunk_version[chunk])
+    field = _field_of(columns, column, instance, schema, version)
     if field is None:
         return None
     fitting = field if columns.fits(field, column) else None
     return stored_column(column, fitting, reader.one(chunk, [field.name]))
+
+
+def _field_of(
+    columns: Columns, column: Column, instance: ColumnId | None, schema: int, version: int
+) -> StoredField | None:
+    return columns.source(column, schema, version) if instance is None else columns.field(instance, schema)

@@ -64,7 +64,8 @@ def _cut(plan: Plan) -> Iterator[Unit]:
         return
     mixed = _Mixed(plan)
     untouched = plan.chunks[plan.head.rows.untouched(plan.chunks)].tolist()
-    simple = {chunk for chunk in untouched if not plan.is_read_by_row(chunk)}
+    copies = plan.head.rows.copies  # asked here too: there may be a million chunks
+    simple = {chunk for chunk in untouched if chunk not in copies or not plan.is_read_by_row(chunk)}
     for strip in mixed.strips:
         if strip[0] in simple and not mixed.is_open:
             yield from gather.add(strip[0], whole=mixed.whole[strip[0]])
