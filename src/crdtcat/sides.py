@@ -178,7 +178,7 @@ class Sides:
 
     def names_in(self, head: Head) -> dict[str, str]:
         """The columns in question: what a head calls them, and what mine does."""
-        found = {}
+        found: dict[str, str] = {}
         for id, name in sorted(self.overlap.called, key=operator.itemgetter(1)):
             shown = [column for column in head.columns.all if id in column.instances] or [
                 column
