@@ -142,7 +142,7 @@ class Sides:
         met theirs and those before it."""
         if self.seen is None and not self.overlap.key_values:
             return None
-        log = self.change.log_with_part(self._before, self.overlap.part)
+        log = self.change.upto(self.overlap.part).log_on(self._before)
         return Head(self.session.table, log, self.session.settings)
 
     @property

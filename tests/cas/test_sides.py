@@ -212,3 +212,24 @@ def test_keys_that_python_has_no_value_for_are_told_apart() -> None:
     (conflict,) = caught.value.conflicts
     assert conflict.keys == ("00:00:00.000000001", "00:00:00.123456789", "00:00:00.123456790")
     assert len(conflict.key_values) == 3
+
+
+def test_a_merge_has_the_sides_of_each_of_its_changes() -> None:
+    """Also of rows that have other ids here than on the branch, and that a later change deletes."""
+    mine, _ = two()
+    branch = mine.branch("side")
+    branch.append([{"n": 9, "x": 0, "y": 0}])
+    mine.merge("side")
+    branch.update("n = 9", {"x": 5})
+    branch.update("n = 1", {"x": 6})
+    branch.delete("n = 1")
+    mine.update("n = 9", {"x": 7})
+    mine.update("n = 1", {"x": 8})
+    with pytest.raises(CommitConflict) as caught:
+        mine.merge("side")
+    found = [(sides.kind, sides.base, sides.mine, sides.theirs) for sides in caught.value.sides]
+    assert [(kind, *(table and table["x"].to_pylist() for table in tables)) for kind, *tables in found] == [
+        ("update-update", [0], [5], [7]),
+        ("update-update", [0], [6], [8]),
+        ("delete-update", [0], None, [8]),
+    ]
