@@ -233,3 +233,36 @@ def test_a_merge_has_the_sides_of_each_of_its_changes() -> None:
         ("update-update", [0], [6], [8]),
         ("delete-update", [0], None, [8]),
     ]
+
+
+@pytest.mark.parametrize("verb", ["overwrite", "delete", "update"])
+def test_rows_of_theirs_are_kept_whatever_their_columns_are_called(verb: str) -> None:
+    """By the names that mine has for them, and with a column that theirs has added."""
+
+    def kept(sides: Sides) -> pa.Table:
+        found = sides.mine if verb == "update" else sides.theirs
+        assert found is not None
+        assert found.column_names[:3] == ["n", "x", "y"]
+        return found
+
+    mine, theirs = two(on_conflict=kept)
+
+    def come() -> None:
+        exchange(theirs)
+        theirs.add_column("w", pa.string())
+        if verb == "update":
+            theirs.delete("n = 1")
+        else:
+            theirs.update("n = 1", {"y": 5, "x": 6, "w": "new"})
+
+    meanwhile(mine, come)
+    if verb == "overwrite":
+        mine.overwrite([{"n": 7, "x": 7, "y": 7}])
+        assert rows(mine) == {7: (7, 7, None), 1: (5, 6, "new")}
+    elif verb == "delete":
+        mine.delete("n <= 2")
+        assert rows(mine) == {3: (0, 0, None), 1: (5, 6, "new")}
+    else:
+        mine.update("n <= 1", {"x": 8})
+        assert rows(mine) == {0: (8, 0, None), 2: (0, 0, None), 3: (0, 0, None), 1: (8, 0, None)}
+    assert {item.kind for item in mine.conflicts()} == ({"deleted"} if verb == "update" else set())
