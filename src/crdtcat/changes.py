@@ -165,6 +165,10 @@ class LogChange:
         version's own ops. No request."""
         return self.log_on(seen)
 
+    def upto(self, part: int) -> LogChange:  # noqa: ARG002
+        """One of its versions and those before it."""
+        return self
+
     def log_on(self, seen: Log) -> Log:
         """What a log becomes with this change, had nobody come between. No request."""
         parent = newest(seen)

@@ -88,6 +88,10 @@ class TransactionChange(LogChange):
         made = StagedVersion(self.staged[part].id, data)
         return replace(self, staged=(*self.staged[:part], made, *self.staged[part + 1 :]))
 
+    def upto(self, part: int) -> TransactionChange:
+        """One of its versions and those before it."""
+        return replace(self, staged=self.staged[: part + 1])
+
     def log_with_part(self, seen: Log, part: int) -> Log:
         """What a log becomes with one of its versions and those before it. No request."""
         return join(seen, staged_log(self.folder, self.staged[: part + 1]))

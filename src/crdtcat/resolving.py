@@ -41,7 +41,7 @@ from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.sides import Sides, cells
 from crdtcat.writing.bodies import CHUNK_KEYS, joined_bodies
-from crdtcat.writing.fit import conform, fit_some, known_from_head
+from crdtcat.writing.fit import conform, fit, fit_some, known_from_head
 from crdtcat.writing.incoming import Incoming
 from crdtcat.writing.overlays import stage_overlay
 
@@ -91,7 +91,7 @@ def _resolved_part(
     alone = len(change.writes) == 1
     answers: list[tuple[Overlap, Answer]] = []
     given: list[Given] = []
-    added: list[pa.Table] = []
+    added: list[Given] = []
     for sides in conflicts:
         kind, answer = sides.overlap.kind, _asked(change.policy, sides)
         if answer is Answer.THEIRS and kind is Kind.UPDATE_UPDATE:
@@ -101,7 +101,7 @@ def _resolved_part(
         if isinstance(answer, Answer):
             answers.append((sides.overlap, answer))
         elif kind in WITH_ROWS:
-            added.append(answer)
+            added.append((sides, answer))
             answers.append((sides.overlap, WITH_ROWS[kind]))
         else:
             given.append((sides, answer))
@@ -138,7 +138,7 @@ def _asked(policy: Policy, sides: Sides) -> Any:
             f"{type(found).__name__}: this conflict is not about rows"
         )
     try:
-        table = Incoming.of(found).reader(sides.session.known).read_all()
+        table = Incoming.of(found).reader(sides.known).read_all()
     except InvalidArgument as error:
         words = sorted(item.value for item in kind.rule.allowed)
         raise InvalidArgument(
@@ -204,15 +204,15 @@ def _is_shown(head: Head, body: Mapping[str, Any]) -> bool:
     )
 
 
-def _with_rows(session: Session, change: LogChange, part: int, tables: Sequence[pa.Table]) -> LogChange:
+def _with_rows(session: Session, change: LogChange, part: int, given: Sequence[Given]) -> LogChange:
     """The change with more rows. Raises `InvalidArgument` for rows outside of what it overwrites."""
     # Verbs rest on sessions, and sessions on this.
-    from crdtcat.verbs.rows import new_stager, plan_rows  # noqa: PLC0415
+    from crdtcat.verbs.rows import new_stager  # noqa: PLC0415
 
     body, ops = change.body_of(part), change.writes[part].ops
     parts = [body]
-    for table in tables:
-        plan = plan_rows(session, table.schema, evolve=False)
+    for sides, table in given:
+        plan = fit(table.schema, sides.known, evolve=False)
         stager = new_stager(session, plan)
         stager.add(conform(table, plan.schema))
         parts.append(stager.finish())

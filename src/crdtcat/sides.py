@@ -26,6 +26,7 @@ from crdtcat.conflicts.keys import exactly
 from crdtcat.conflicts.resolve import row_ids
 from crdtcat.conflicts.write_set import Numbering
 from crdtcat.errors import Expired
+from crdtcat.format.ops import ColumnId
 from crdtcat.format.row_ids import END, RowIds
 from crdtcat.head import Head
 from crdtcat.intervals import RowSet
@@ -38,6 +39,7 @@ from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.masks import filter_schema
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.shown import as_shown
+from crdtcat.writing.fit import Known, known_from_head
 
 if TYPE_CHECKING:
     from crdtcat.session import Session
@@ -143,7 +145,7 @@ class Sides:
         met theirs and those before it."""
         if self.seen is None and not self.overlap.key_values:
             return None
-        log = self.change.log_with_part(self._before, self.overlap.part)
+        log = self.change.upto(self.overlap.part).log_on(self._before)
         return Head(self.session.table, log, self.session.settings)
 
     @property
@@ -159,16 +161,38 @@ class Sides:
 
     def _values(self, head: Head | None) -> pa.Table | None:
         if head is not None and self.overlap.key_values:
-            return self._by_key(head)
+            return self._renamed(self._by_key(head), head)
         if head is None or head.keyed is not None or not (self.overlap.rows.total or self.overlap.tags):
             return None
         if not self.overlap.called:
-            return cells(self.session, head, self.rows, list(head.schema.names))
+            return self._renamed(cells(self.session, head, self.rows, list(head.schema.names)), head)
         names = self.names_in(head)
         if not names:  # it was added since
             return None
         found = cells(self.session, head, self.rows, [*names])
         return found.rename_columns([names[name] for name in found.column_names])
+
+    @property
+    def known(self) -> Known:
+        """All columns as theirs left them, by the names that mine has for them: what rows to be added are
+        checked against. Costs a refresh if theirs was not read yet."""
+        head = self._left_by(self.overlap.theirs)
+        names, known = self._names(head), known_from_head(head.columns) or {}
+        return {names[name]: column for name, column in known.items()}
+
+    def _renamed(self, rows: pa.Table, head: Head) -> pa.Table:
+        names = self._names(head)
+        return rows.rename_columns([names[name] for name in rows.column_names])
+
+    def _names(self, head: Head) -> dict[str, str]:
+        """What mine calls the columns of a head; those that it does not know have their own names. So have
+        all of them where two would be called the same."""
+        own = names_of(self.session, self.seen)
+        names = {
+            column.name: next((own[id] for id in sorted(column.instances) if id in own), column.name)
+            for column in head.columns.all
+        }
+        return names if len({*names.values()}) == len(names) else {name: name for name in names}
 
     @property
     def types(self) -> dict[str, pa.DataType]:
@@ -179,7 +203,7 @@ class Sides:
 
     def names_in(self, head: Head) -> dict[str, str]:
         """The columns in question: what a head calls them, and what mine does."""
-        found = {}
+        found: dict[str, str] = {}
         for id, name in sorted(self.overlap.called, key=operator.itemgetter(1)):
             shown = [column for column in head.columns.all if id in column.instances] or [
                 column
@@ -203,6 +227,13 @@ class Sides:
         return Scan(
             head, self.session.store, columns=None, filter=wanted[0], verify=verify, footers=FooterCache()
         ).to_table()
+
+
+def names_of(session: Session, seen: Head | None) -> dict[ColumnId, str]:
+    """What a change calls columns: as it saw them, or, where it read nothing, as its handle knows them."""
+    if seen is None:
+        return {column.id: name for name, column in (session.known or {}).items()}
+    return {id: column.name for column in seen.columns.all for id in column.instances}
 
 
 def cells(session: Session, head: Head, rows: RowIds, names: list[str]) -> pa.Table:

@@ -23,7 +23,7 @@ from crdtcat.limits import CONFLICTS_MAX
 from crdtcat.modes import ModeSwitched
 from crdtcat.protocol.claimer import Parent
 from crdtcat.reading import claimed_above
-from crdtcat.sides import Sides
+from crdtcat.sides import Sides, names_of
 
 if TYPE_CHECKING:
     from crdtcat.head import Head
@@ -61,10 +61,7 @@ def named(session: Session, found: Iterable[Overlap], seen: Head | None = None) 
     """Conflicts that say in which table they are, branches as "table@branch", and what mine calls their
     columns: as it saw them, or, where it read nothing, as its handle knows them. No request."""
     shown = session.table if session.branch == MAIN else f"{session.table}@{session.branch}"
-    if seen is None:
-        names = {column.id: name for name, column in (session.known or {}).items()}
-    else:
-        names = {id: column.name for column in seen.columns.all for id in column.instances}
+    names = names_of(session, seen)
     return [item.told(shown, names) for item in found]
 
 

@@ -212,3 +212,57 @@ def test_keys_that_python_has_no_value_for_are_told_apart() -> None:
     (conflict,) = caught.value.conflicts
     assert conflict.keys == ("00:00:00.000000001", "00:00:00.123456789", "00:00:00.123456790")
     assert len(conflict.key_values) == 3
+
+
+def test_a_merge_has_the_sides_of_each_of_its_changes() -> None:
+    """Also of rows that have other ids here than on the branch, and that a later change deletes."""
+    mine, _ = two()
+    branch = mine.branch("side")
+    branch.append([{"n": 9, "x": 0, "y": 0}])
+    mine.merge("side")
+    branch.update("n = 9", {"x": 5})
+    branch.update("n = 1", {"x": 6})
+    branch.delete("n = 1")
+    mine.update("n = 9", {"x": 7})
+    mine.update("n = 1", {"x": 8})
+    with pytest.raises(CommitConflict) as caught:
+        mine.merge("side")
+    found = [(sides.kind, sides.base, sides.mine, sides.theirs) for sides in caught.value.sides]
+    assert [(kind, *(table and table["x"].to_pylist() for table in tables)) for kind, *tables in found] == [
+        ("update-update", [0], [5], [7]),
+        ("update-update", [0], [6], [8]),
+        ("delete-update", [0], None, [8]),
+    ]
+
+
+@pytest.mark.parametrize("verb", ["overwrite", "delete", "update"])
+def test_rows_of_theirs_are_kept_whatever_their_columns_are_called(verb: str) -> None:
+    """By the names that mine has for them, and with a column that theirs has added."""
+
+    def kept(sides: Sides) -> pa.Table:
+        found = sides.mine if verb == "update" else sides.theirs
+        assert found is not None
+        assert found.column_names[:3] == ["n", "x", "y"]
+        return found
+
+    mine, theirs = two(on_conflict=kept)
+
+    def come() -> None:
+        exchange(theirs)
+        theirs.add_column("w", pa.string())
+        if verb == "update":
+            theirs.delete("n = 1")
+        else:
+            theirs.update("n = 1", {"y": 5, "x": 6, "w": "new"})
+
+    meanwhile(mine, come)
+    if verb == "overwrite":
+        mine.overwrite([{"n": 7, "x": 7, "y": 7}])
+        assert rows(mine) == {7: (7, 7, None), 1: (5, 6, "new")}
+    elif verb == "delete":
+        mine.delete("n <= 2")
+        assert rows(mine) == {3: (0, 0, None), 1: (5, 6, "new")}
+    else:
+        mine.update("n <= 1", {"x": 8})
+        assert rows(mine) == {0: (8, 0, None), 2: (0, 0, None), 3: (0, 0, None), 1: (8, 0, None)}
+    assert {item.kind for item in mine.conflicts()} == ({"deleted"} if verb == "update" else set())
