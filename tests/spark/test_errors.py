@@ -159,6 +159,7 @@ def test_options() -> None:
     [
         ("read", {"table": "u"}, "either the path"),
         ("stream", {"max_rows": "0"}, "max_rows='0'"),
+        ("stream", {"max_rows": "9" * 5000}, "max_rows='9{80}': pass a number"),
         ("write", {"evolve": "perhaps"}, "evolve='perhaps'"),
         ("write", {"metadata": "[]"}, "metadata is a JSON object"),
         ("read", {"columns": "[1]"}, "a JSON list holds names"),

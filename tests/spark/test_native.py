@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Catalog
 from crdtcat.spark import load
+from crdtcat.spark.conditions import MEMBERS_MAX
 from tests.spark.rows import values
 
 TAKEN = [
@@ -89,6 +91,26 @@ def test_numbers_beyond_a_long(spark: Any, tmp_path: Path, filter: str) -> None:
     assert (
         sorted(int(row.u) for row in frame.collect()) == lake.read("t", filter=filter).column("u").to_pylist()
     )
+
+
+def test_filters_that_are_not_for_spark(spark: Any, tmp_path: Path) -> None:
+    """Days beyond those of Python, and lists that a plan should not hold."""
+    lake = lake_of(tmp_path)
+    lake.commit(
+        "t", pa.table({"id": range(40), "d": pa.array([3_000_000, 1, None, -800_000] * 10, pa.date32())})
+    )
+    many = [str(number) for number in range(0, 2 * MEMBERS_MAX + 2, 2)]
+    for filter, native in (
+        (pc.field("d") < pa.scalar(2_999_999, pa.date32()), False),
+        (f"id in ({', '.join(many[:MEMBERS_MAX])})", True),
+        (f"id in ({', '.join(many)})", False),
+    ):
+        frame = load(spark, lake, "t", filter=filter, columns=["id"])
+        assert ("MapInArrow" not in frame._jdf.queryExecution().toString()) == native
+        assert (
+            sorted(row.id for row in frame.collect())
+            == lake.read("t", ["id"], filter=filter)["id"].to_pylist()
+        )
 
 
 def test_deleted_rows_are_left_out_by_their_numbers(spark: Any, tmp_path: Path) -> None:

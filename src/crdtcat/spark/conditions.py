@@ -17,6 +17,8 @@ from crdtcat.scan.filters import predicate as tree
 from crdtcat.scan.filters.operand import Field
 
 _LONGS: Final = range(-(2**63), 2**63)
+MEMBERS_MAX: Final = 1000
+"""Of a list: each is an object of the JVM, made one by one, and part of a plan that is copied many times."""
 _COMPARED: Final = (
     pt.is_integer,
     pt.is_string,
@@ -59,8 +61,17 @@ def _leaf(node: tree.Predicate, names: Mapping[str, str] | None) -> Any:
         return column.isNull()
     if not any(kind(operand.type) for kind in _COMPARED):
         return None
+    try:
+        return _compared(column, node)
+    except OverflowError:  # days that Python has no name for, and Spark takes from it
+        return None
+
+
+def _compared(column: Any, node: tree.Compare | tree.In) -> Any:
     if isinstance(node, tree.In):
-        return None if node.null is not None else column.isin([_plain(value) for value in node.values])
+        if node.null is not None or len(node.values) > MEMBERS_MAX:
+            return None
+        return column.isin([_plain(value) for value in node.values])
     value = F.lit(_plain(node.value))
     return {
         "=": column == value,

@@ -20,6 +20,7 @@ from crdtcat.incarnations import MAIN
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark's own streams pass on to every sink."""
 TASK_SEGMENT_BYTES: Final = 128 * 2**20  # Arrow content a task holds before it stores a segment
+DIGITS_MAX: Final = 100  # of a number; Python itself refuses those of some thousands
 
 Use = Literal["batch", "stream", "read", "write"]
 """What options are given for; `read` is a batch or a stream, before Spark tells which."""
@@ -214,6 +215,9 @@ def _choice(options: Mapping[str, str], name: str, choices: tuple[str, str]) -> 
 def _count(options: Mapping[str, str], name: str) -> int | None:
     if name not in options:
         return None
-    if not options[name].isdecimal() or int(options[name]) < 1:
-        raise InvalidArgument(f"{name}={options[name]!r}: pass a number from 1 on")
-    return int(options[name])
+    text = options[name]
+    if not text.isdecimal() or len(text) > DIGITS_MAX or int(text) < 1:
+        raise InvalidArgument(
+            f"{name}={text[:80]!r}: pass a number from 1 on, of at most {DIGITS_MAX} digits"
+        )
+    return int(text)
