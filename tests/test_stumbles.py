@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog, SchemaMismatch
-from crdtcat.errors import Corrupt, Expired, InvalidArgument, InvalidName, NotFound
+from crdtcat.errors import Corrupt, Expired, InvalidArgument, InvalidFilter, InvalidName, NotFound
 from tests.catalog.lakes import lake
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("v", pa.float64())])
@@ -107,6 +107,15 @@ def test_names_that_are_words_of_sql(cat: Catalog) -> None:
     assert "quoted" not in str(told.value)
     with pytest.raises(NotFound, match="did you mean 'order'"):
         cat.sql("select v from orders")
+
+
+@pytest.mark.parametrize("filter", ["where id = 1", "select * from t where id = 1", "id = 1 limit 5"])
+def test_a_filter_is_the_condition_alone(cat: Catalog, filter: str) -> None:
+    with pytest.raises(InvalidFilter, match="the condition alone"):
+        cat.read("t", filter=filter)
+    with pytest.raises(InvalidFilter) as told:
+        cat.read("t", filter="id =")
+    assert "alone" not in str(told.value)
 
 
 def test_damage_says_what_to_do() -> None:

@@ -164,11 +164,12 @@ class TendedCatalog(ABC):
         """Append all rows of a folder of Parquet files to a table, which is made if it is not there.
 
         Row groups that are fit to be chunks are taken as they are encoded; the rest is cut and encoded anew.
-        Importing the same folder again adds nothing, and one that has grown adds its new files only. Two
-        imports at once of what is not the same list of files may both add a file, unless `commit="file"`.
-        Requests: a listing, one or two GETs per file before
-        anything begins, a head; then one or two GETs per row group or run of them, 1 PUT per 128 MiB, and 1
-        for the version. Memory: up to four units of 128 MiB of Arrow content, about three times each.
+        Importing the same folder again adds nothing, and one that has grown adds its new files only. A file
+        that was rewritten is a new one: its rows are added, and those of before stay. Two imports at once of
+        what is not the same list of files may both add a file, unless `commit="file"`. Requests: a listing,
+        one or two GETs per file before anything begins, a head; then one or two GETs per row group or run of
+        them, 1 PUT per 128 MiB, and 1 for the version. Memory: up to four units of 128 MiB of Arrow content,
+        about three times each.
 
         Args:
             table: the table's name.

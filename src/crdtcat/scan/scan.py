@@ -78,6 +78,20 @@ class Scan:
         tables = list(self.tables())
         return combinable(pa.concat_tables(tables)) if tables else _no_rows(self.plan)
 
+    def first(self, rows: int = 10) -> pa.Table:
+        """The first rows, at most so many, as an Arrow table: for a look at them.
+
+        Reads chunks in order until there are enough, and what is fetched ahead meanwhile. Raises
+        `InvalidArgument` for what is no number.
+        """
+        if type(rows) is not int or rows < 0:
+            raise InvalidArgument(f"rows={rows!r:.80}: pass how many, from 0 on")
+        tables, found, missing = self.tables(), [_no_rows(self.plan)], rows
+        while missing and (table := next(tables, None)) is not None:
+            found.append(table.slice(0, missing))
+            missing -= found[-1].num_rows
+        return combinable(pa.concat_tables(found))
+
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream of record batches, in bounded memory."""
         tables = self.tables()

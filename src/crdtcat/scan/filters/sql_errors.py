@@ -24,6 +24,7 @@ FUNCTIONS = (
 """The functions of filters, as the page about them lists them."""
 
 _PAGE = "see docs/filters.md"
+_CLAUSES = frozenset(("where", "select", "from", "order", "limit", "having"))
 _CLASSES = re.compile(r"Required keyword: '\w+' missing for <class '[^']*'>")
 _CASTS = (
     "columns are cast from numbers to double, from integers to wider integers, from integers and booleans to "
@@ -91,7 +92,10 @@ def not_sql(text: str, error: SqlglotError) -> InvalidFilter:
     if "<class" in reason:
         reason = "it is incomplete"
     where = f"line {place['line']}, column {place['col'] - len(found) + 1}"
-    return InvalidFilter(f"the filter {text!r} is not valid SQL: {reason} at {found!r}, {where}; {_PAGE}")
+    alone = "a filter is the condition alone, as in amount > 10; " if found.lower() in _CLAUSES else ""
+    return InvalidFilter(
+        f"the filter {text!r} is not valid SQL: {reason} at {found!r}, {where}; {alone}{_PAGE}"
+    )
 
 
 def quoted(node: exp.Expr) -> str:
