@@ -6,6 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := .venv-peers
+# Hundreds of processes import the sources, Spark's workers above all: they are compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests wait for disks, servers and JVMs as much as they compute: three processes for each core.
 TESTERS ?= $(shell $(PYTHON) -c 'import os; print(min(8, 3 * (os.cpu_count() or 1)))')
 
