@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.clock import HybridClock, hlc
+from crdtcat.clock import HybridClock
 from crdtcat.errors import CommitUnknown, Corrupt, Expired, InvalidArgument, NotFound, StoreUnavailable
 from crdtcat.format.ops import Ops
 from crdtcat.horizons import proposals, propose
@@ -135,16 +135,6 @@ def test_nothing_to_expire() -> None:
     assert table.expire(keep_last=5).versions == 0
     assert objects(catalog) == before
     assert str(catalog.create_table("empty").expire(older_than=NOW)) == "expire: nothing to fold"
-
-
-def test_what_was_committed_in_this_millisecond_is_expired(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`timedelta(0)` means all there is, however soon after the last commit it is said."""
-    catalog, table = started(1, 2)
-    newest = hlc.milliseconds(table.history()[-1].id.hlc)
-    monkeypatch.setattr("crdtcat.maintenance.expire_until.store_now_ms", lambda _: newest)
-    assert table.expire(older_than=timedelta(milliseconds=1), keep_last=1).versions <= 1
-    assert table.expire(older_than=NOW).versions >= 1
-    assert (len(table.history()), numbers(fresh(catalog))) == (0, [1, 2])
 
 
 def test_a_dry_run_writes_nothing_and_says_what_would_be_done() -> None:

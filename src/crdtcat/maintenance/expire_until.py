@@ -21,7 +21,7 @@ Until = timedelta | datetime | None
 def check_until(older_than: Until, keep_last: int | None) -> None:
     """Raises `InvalidArgument` for what is no age, no moment and no number. No request."""
     if keep_last is not None and (type(keep_last) is not int or keep_last < 1):
-        raise InvalidArgument(f"keep_last={keep_last!r}: pass how many versions stay, one at least")
+        raise InvalidArgument(f"keep_last={keep_last!r}: keep one at least")
     if older_than is None and keep_last is None:
         raise InvalidArgument("expire what? Pass older_than=timedelta(...) or keep_last=...")
     if older_than is None:
@@ -37,15 +37,11 @@ def check_until(older_than: Until, keep_last: int | None) -> None:
 
 
 def wanted_horizon(head: Head, session: Session, older_than: Until, keep_last: int | None) -> int:
-    """The horizon asked for, at most now. Raises `InvalidArgument` for a moment that has not come.
-
-    What was committed in this very millisecond is older than `timedelta(0)`: the horizon of an age is the end
-    of its millisecond.
-    """
+    """The horizon asked for, at most now. Raises `InvalidArgument` for a moment that has not come."""
     now = store_now_ms(session.store)
-    limits = [hlc.pack(max(now + 1, 0))]
+    limits = [hlc.pack(max(now, 0))]
     if isinstance(older_than, timedelta):
-        limits.append(hlc.pack(max(now - older_than // timedelta(milliseconds=1) + 1, 0)))
+        limits.append(hlc.pack(max(now - older_than // timedelta(milliseconds=1), 0)))
     elif older_than is not None:
         moment = older_than if older_than.tzinfo else older_than.replace(tzinfo=UTC)
         asked = int(moment.timestamp() * 1000)
