@@ -21,7 +21,7 @@ Until = timedelta | datetime | None
 def check_until(older_than: Until, keep_last: int | None) -> None:
     """Raises `InvalidArgument` for what is no age, no moment and no number. No request."""
     if keep_last is not None and (type(keep_last) is not int or keep_last < 1):
-        raise InvalidArgument(f"keep_last={keep_last!r}: keep one at least")
+        raise InvalidArgument(f"keep_last={keep_last!r}: pass how many versions stay, one at least")
     if older_than is None and keep_last is None:
         raise InvalidArgument("expire what? Pass older_than=timedelta(...) or keep_last=...")
     if older_than is None:
