@@ -212,7 +212,7 @@ def test_forks_are_copied_joined_once_and_never_committed() -> None:
         pickle.dumps(tx)
     fork = tx.fork()
     fork.append("a", rows(1))
-    with pytest.raises(InvalidArgument, match="forked"):
+    with pytest.raises(InvalidArgument, match="a fork is not committed itself"):
         fork.commit()
     tx.join(fork)
     with pytest.raises(InvalidArgument, match="joined"):
