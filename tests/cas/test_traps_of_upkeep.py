@@ -21,7 +21,7 @@ from tests.faults.operations import fresh_url
 MODES = pytest.mark.parametrize("mode", ["cas", "merge"])
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
 OPTIONS: dict[str, Any] = {"upkeep": False, "grace_seconds": 0}
-REQUESTS_MAX = 200  # a collector that finds files gone lists again: more requests where the machine is busy
+REQUESTS_MAX = 60
 
 
 def filled(mode: str, **options: Any) -> tuple[FaultyStore, Table]:
