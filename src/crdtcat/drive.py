@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import StoreError, StoreFull, StoreUnavailable
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.publish import Outcome, Publish
 from crdtcat.protocol.requests import (
     AgingStep,
@@ -29,6 +28,7 @@ from crdtcat.protocol.requests import (
     Stored,
 )
 from crdtcat.store import Store
+from crdtcat.support.object_bytes import ObjectBytes
 
 StepT = TypeVar("StepT", bound=Step)
 AgingT = TypeVar("AgingT", bound=AgingStep)

@@ -166,7 +166,7 @@ class CommitConflict(CommitError):
         change: what was to be committed, untouched, to the table in which it failed; `None` in a copy of the
             error.
         sides: for each conflict the rows as they were, as mine left them and as theirs did, read when asked
-            for: see `crdtcat.sides.Sides`. Empty in a copy of the error, which reads nothing.
+            for: see `crdtcat.cas.sides.Sides`. Empty in a copy of the error, which reads nothing.
         again: commits the same change again, without staging its rows anew: see `retry`.
     """
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from crdtcat.drive import answers, elapsed_clock
 from crdtcat.errors import CrdtcatError
 from crdtcat.format.settings import Settings, log_folder
-from crdtcat.incarnations import MAIN
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.log import State
-from crdtcat.pools import ThreadPool
 from crdtcat.protocol import Reader
 from crdtcat.protocol.requests import Answer, Request
 from crdtcat.store import Store
+from crdtcat.support.pools import ThreadPool
 
 if TYPE_CHECKING:
     from crdtcat.session import Session

@@ -16,12 +16,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.cas.claimed import commit_claimed
+from crdtcat.cas.cold_claims import Chain, newest
+from crdtcat.cas.modes import ModeSwitched, is_switching, with_mode_of
+from crdtcat.cas.reading import Notes, Read, require_no_more_than_snapshot
+from crdtcat.cas.switching import require_merged
 from crdtcat.chunks.read import FooterCache
-from crdtcat.claimed import commit_claimed
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.closing import require_settled, settled
-from crdtcat.cold_claims import Chain, newest
 from crdtcat.drive import elapsed_clock, run
 from crdtcat.errors import Corrupt, NotFound
 from crdtcat.first_page import FirstPage, first_reader
@@ -30,17 +32,15 @@ from crdtcat.format.settings import Settings, dropped_name, log_folder
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.head import NOTHING_AT_HAND
 from crdtcat.head.snapshot import versions_of
-from crdtcat.horizons import is_dead
-from crdtcat.incarnations import current_settings, exists
+from crdtcat.lifecycle.closing import require_settled, settled
+from crdtcat.lifecycle.horizons import is_dead
+from crdtcat.lifecycle.incarnations import current_settings, exists
 from crdtcat.limits import TRANSACTION_SECONDS_MAX
-from crdtcat.locks import ForkSafeLock
 from crdtcat.log import Log, State, Summary, empty_log
-from crdtcat.modes import ModeSwitched, is_switching, with_mode_of
 from crdtcat.options import Options
 from crdtcat.protocol import Put, Reader
-from crdtcat.reading import Notes, Read, require_no_more_than_snapshot
 from crdtcat.store import Store
-from crdtcat.switching import require_merged
+from crdtcat.support.locks import ForkSafeLock
 from crdtcat.writing.copies import new_origin, shared_writer
 from crdtcat.writing.fit import Fit, Known, known_from_settings
 from crdtcat.writing.knowledge import Knowledge
@@ -264,7 +264,7 @@ class Session:
 
         Upkeep has a `writer` of its own: it is no part of history, and so of nobody's count, and it takes no
         number in CAS mode. Raises as `crdtcat.writing.writer.Writer.commit` does; in CAS mode as
-        `crdtcat.claiming.commit_claim`.
+        `crdtcat.cas.claiming.commit_claim`.
         """
         self.require_not_dropped()
         if seen is not None:

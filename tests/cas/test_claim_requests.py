@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import crdtcat.claiming
+import crdtcat.cas.claiming
 from crdtcat import Catalog
-from crdtcat.pauses import Pace
+from crdtcat.cas.pauses import Pace
 from crdtcat.store.memory import MemoryStore
 from crdtcat.table import Table
 from tests.cas.scenes import SCHEMA, lake, meanwhile, rows, two, values
@@ -179,7 +179,7 @@ def test_who_loses_one_race_makes_three_requests_and_pauses_for_nobody(
     table = catalog.create_table("t", SCHEMA, mode="cas")
     table.append(rows("mo", 0))
     Catalog(url, upkeep=False).table("t").append(rows("mo", 1))
-    monkeypatch.setattr("crdtcat.claiming.time.sleep", lambda _: pytest.fail("it paused"))
+    monkeypatch.setattr("crdtcat.cas.claiming.time.sleep", lambda _: pytest.fail("it paused"))
     cost = asked(catalog, lambda: table.append(rows("mo", 2)))
     assert cost == {"put": 2 if inlined else 3, "get": 1}
 
@@ -194,8 +194,8 @@ def test_who_loses_tries_again_at_once_but_for_one_pause(monkeypatch: pytest.Mon
     now = [1000.0]
     paused: list[float] = []
     asked_for: list[str] = []
-    monkeypatch.setattr(crdtcat.claiming, "elapsed_clock", lambda: now[0])
-    monkeypatch.setattr("crdtcat.claiming.time.sleep", paused.append)
+    monkeypatch.setattr(crdtcat.cas.claiming, "elapsed_clock", lambda: now[0])
+    monkeypatch.setattr("crdtcat.cas.claiming.time.sleep", paused.append)
     table._session.chain.known_at = now[0]
     table._session.chain.pace = Pace(at=now[0])
     create = catalog.store.create

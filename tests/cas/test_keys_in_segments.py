@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crdtcat import Catalog, Table, key_reading
+from crdtcat import Catalog, Table
+from crdtcat.cas import key_reading
 from crdtcat.conflicts.keys import KEYS_NAMED_MAX, KeyPart
 from crdtcat.errors import CommitConflict, Corrupt, StoreUnavailable
 from tests.cas.scenes import lake, meanwhile

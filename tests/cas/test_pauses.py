@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtcat.options import Options
-from crdtcat.pauses import (
+from crdtcat.cas.pauses import (
     GAP_FIRST,
     GAP_MAX,
     LONG_EVERY,
@@ -14,6 +13,7 @@ from crdtcat.pauses import (
     pause_seconds,
     rest_seconds,
 )
+from crdtcat.options import Options
 
 PLAIN = Options(jitter=False, max_delay=1000.0)
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog, Table
+from crdtcat.cas.reading import Asked, Read
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Kind
 from crdtcat.log import select
-from crdtcat.reading import Asked, Read
 from tests.cas.scenes import meanwhile
 from tests.cas.test_serializable import SCHEMA, kinds, lake, strict
 

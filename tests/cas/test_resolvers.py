@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog
+from crdtcat.cas.sides import Sides
 from crdtcat.errors import CommitConflict, InvalidArgument
 from crdtcat.format.ops import ColumnId, decode_ops
-from crdtcat.sides import Sides
 from crdtcat.table import Table
 from tests.bounds import bounded
 from tests.cas.scenes import SCHEMA, lake, meanwhile, rows, two, values

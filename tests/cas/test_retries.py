@@ -8,13 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crdtcat import Catalog, Table, claiming
+from crdtcat import Catalog, Table
+from crdtcat.cas import claiming
+from crdtcat.cas.reading import claimed_above
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import CommitConflict, CommitContended, LimitExceeded
 from crdtcat.limits import TRANSACTION_SECONDS_MAX
 from crdtcat.log import Log
 from crdtcat.protocol.claimer import Parent
-from crdtcat.reading import claimed_above
 from tests.cas.scenes import meanwhile, rows, two, values
 from tests.cost.places import asked
 
@@ -90,7 +91,7 @@ def test_where_the_rest_was_not_told_it_looks_first(monkeypatch: pytest.MonkeyPa
     mine, theirs = two(retries=0, base_delay=0)
     meanwhile(mine, lambda: theirs.update("n = 0", {"x": 2}))
     with monkeypatch.context() as patched:
-        patched.setattr("crdtcat.claimed.tell_rest", lambda *_: None)  # as where the store fails
+        patched.setattr("crdtcat.cas.claimed.tell_rest", lambda *_: None)  # as where the store fails
         with pytest.raises(CommitConflict) as caught:
             mine.update("n = 0", {"x": 9})
     assert caught.value.retry("ours").number == 3

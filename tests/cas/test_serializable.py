@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Catalog, Table
+from crdtcat.cas.reading import Read
 from crdtcat.conflicts import Kind
 from crdtcat.errors import CommitConflict, InvalidArgument
-from crdtcat.reading import Read
 from tests.cas.scenes import Turn, in_threads, replayed
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Catalog, Table
+from crdtcat.cas.sides import Sides
 from crdtcat.errors import CommitConflict
-from crdtcat.sides import Sides
 from tests.cas.scenes import lake, meanwhile
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])

@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog
+from crdtcat.cas.switching import claim_switch, settle_switch
 from crdtcat.errors import (
     CommitConflict,
     CommitContended,
@@ -26,7 +27,6 @@ from crdtcat.errors import (
 )
 from crdtcat.store import Store
 from crdtcat.store.memory import MemoryStore
-from crdtcat.switching import claim_switch, settle_switch
 from crdtcat.table import Table
 from crdtcat.testing.faulty import FaultyStore, from_nth
 from tests.bounds import bounded

@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crdtcat import Catalog, Table, telling
+from crdtcat import Catalog, Table
+from crdtcat.cas import telling
+from crdtcat.cas.sides import Sides
 from crdtcat.conflicts import Kind
 from crdtcat.errors import CommitConflict, StoreUnavailable
 from crdtcat.protocol import Reader
-from crdtcat.sides import Sides
 from tests.cas.scenes import meanwhile, rows, two
 from tests.cost.places import asked
 

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-import crdtcat.claiming
-import crdtcat.cold_claims
-import crdtcat.pauses
+import crdtcat.cas.claiming
+import crdtcat.cas.cold_claims
+import crdtcat.cas.pauses
 import crdtcat.session
 from crdtcat.drive import elapsed_clock
 from crdtcat.store.memory import MemoryStore
@@ -88,10 +88,10 @@ class Timeline:
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the library live in this time, and take its chances from the seed."""
-        for module in (crdtcat.claiming, crdtcat.cold_claims, crdtcat.session):
+        for module in (crdtcat.cas.claiming, crdtcat.cas.cold_claims, crdtcat.session):
             monkeypatch.setattr(module, "elapsed_clock", self.clock)
-        monkeypatch.setattr(crdtcat.claiming, "time", SimpleNamespace(sleep=self.sleep))
-        monkeypatch.setattr(crdtcat.pauses, "random", self.random)
+        monkeypatch.setattr(crdtcat.cas.claiming, "time", SimpleNamespace(sleep=self.sleep))
+        monkeypatch.setattr(crdtcat.cas.pauses, "random", self.random)
 
 
 class FarStore(MemoryStore):

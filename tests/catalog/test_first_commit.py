@@ -12,7 +12,7 @@ import pytest
 
 from crdtcat import Catalog
 from crdtcat.errors import StoreUnavailable
-from crdtcat.interrupts import carried_through
+from crdtcat.support.interrupts import carried_through
 from tests.catalog.lakes import lake, rows
 from tests.faults.lines import Lines
 from tests.processes.test_interrupts import ALL_OF_LAST, POINTS

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
+from crdtcat.cas.modes import announcement
 from crdtcat.errors import CommitConflict, CommitUnknown, Expired, StoreUnavailable
-from crdtcat.horizons import proposals, propose
-from crdtcat.modes import announcement
+from crdtcat.lifecycle.horizons import proposals, propose
 from crdtcat.protocol import boundary_name, claim_name, is_base, is_boundary, is_claim
 from crdtcat.table import Table
 from crdtcat.testing.faulty import Fault, FaultyStore, from_nth

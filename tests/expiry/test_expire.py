@@ -16,7 +16,7 @@ from crdtcat import Catalog
 from crdtcat.clock import HybridClock
 from crdtcat.errors import CommitUnknown, Corrupt, Expired, InvalidArgument, NotFound, StoreUnavailable
 from crdtcat.format.ops import Ops
-from crdtcat.horizons import proposals, propose
+from crdtcat.lifecycle.horizons import proposals, propose
 from crdtcat.table import Table
 from crdtcat.testing.faulty import FaultyStore
 from tests.catalog.lakes import another, lake, objects, refused

@@ -18,7 +18,7 @@ import pytest
 from crdtcat import Catalog
 from crdtcat.clock import HybridClock
 from crdtcat.errors import CommitUnknown, Expired, StoreUnavailable
-from crdtcat.horizons import propose
+from crdtcat.lifecycle.horizons import propose
 from crdtcat.maintenance import ExpireResult
 from crdtcat.protocol import is_base
 from crdtcat.store.attempts import Attempts

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog
-from crdtcat.closing import close
 from crdtcat.errors import AccessDenied, CapabilityMissing, CommitUnknown, Expired, StoreUnavailable
+from crdtcat.lifecycle.closing import close
 from crdtcat.protocol import is_version
 from crdtcat.protocol.names import TRANSACTIONS, closed_name, closing_name, closing_until, transaction_of
 from crdtcat.store.memory import MemoryStore

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from crdtcat import Catalog, Table
-from crdtcat.cached import cached_property
+from crdtcat.support.cached import cached_property
 from tests.processes.work import SCHEMA, commits_found, rows
 
 

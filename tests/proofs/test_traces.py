@@ -141,7 +141,7 @@ def test_threads_of_others_are_no_part_of_a_trace(module: str) -> None:
 WRONG_LIBRARY: dict[str, tuple[str, str, Any, int]] = {
     "a transaction is decided whatever it claimed": (
         "Decisions",
-        "crdtcat.preparing.decide",
+        "crdtcat.cas.preparing.decide",
         lambda *_, **__: True,
         6,
     ),
@@ -153,11 +153,16 @@ WRONG_LIBRARY: dict[str, tuple[str, str, Any, int]] = {
     ),
     "a commit that was slow does not look": (
         "Switching",
-        "crdtcat.switching.listed_lately",
+        "crdtcat.cas.switching.listed_lately",
         lambda _: True,
         6,
     ),
-    "a writer that was slow does not look": ("Horizon", "crdtcat.horizons.is_late", lambda *_: False, 6),
+    "a writer that was slow does not look": (
+        "Horizon",
+        "crdtcat.lifecycle.horizons.is_late",
+        lambda *_: False,
+        6,
+    ),
     "an expirer folds what is young": (
         "Horizon",
         "crdtcat.maintenance.expire.wait_until_old",
@@ -166,7 +171,7 @@ WRONG_LIBRARY: dict[str, tuple[str, str, Any, int]] = {
     ),
     "a transaction that was slow does not look": (
         "Closing",
-        "crdtcat.closing.is_late",
+        "crdtcat.lifecycle.closing.is_late",
         lambda *_: False,
         6,
     ),

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from crdtcat.cas.cold_claims import holds, newest
 from crdtcat.clock import VersionId
-from crdtcat.cold_claims import holds, newest
 from crdtcat.format.ops import Ops
 from crdtcat.format.version import decode_version, encode_version
 from crdtcat.log import State
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Collector, Request
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.committer import Committer
 from crdtcat.protocol.reader import Reader
 from crdtcat.protocol.requests import Created
+from crdtcat.support.object_bytes import ObjectBytes
 from crdtcat.testing.scheduler import Actor
 from tests.protocol.scenes import FOLDER
 
@@ -88,7 +88,7 @@ def claimer(
 @dataclass(frozen=True)
 class Sleeping:
     """A committer that sleeps for longer than a grace period before every answer. It reads the log when the
-    step asks for it, as `crdtcat.claiming` does; unless `reads`, it dies then."""
+    step asks for it, as `crdtcat.cas.claiming` does; unless `reads`, it dies then."""
 
     step: Committer[Setting]
     reads: bool = True

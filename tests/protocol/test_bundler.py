@@ -13,7 +13,6 @@ from crdtcat.format.version import encode_version
 from crdtcat.log import State, Summary
 from crdtcat.maintenance.bundling import FilesPlan, result_of
 from crdtcat.maintenance.checkpoint import CheckpointPlan
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Get, Got, Outcome, Put, Stored, base_name, bundle_name, bundle_rank
 from crdtcat.protocol.bundler import (
     BUNDLE_VERSIONS_MAX,
@@ -28,6 +27,7 @@ from crdtcat.protocol.bundler import (
 from crdtcat.protocol.claimer import NO_CLAIM
 from crdtcat.protocol.names import decision_name
 from crdtcat.protocol.publish import TRIES
+from crdtcat.support.object_bytes import ObjectBytes
 from tests.protocol.scenes import FOLDER, bundle, version
 
 V1, V2, V3 = version(1, 1), version(2, 2), version(3, 3)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Got, ListPage, Object, PutIfAbsent, claimer
 from crdtcat.protocol.claimer import BATCH_MAX, LOOKS_MAX, LOOKS_MIN, Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.requests import Created, Get, Listed
+from crdtcat.support.object_bytes import ObjectBytes
 from tests.protocol.claims import FIRST, Setting, claimed
 from tests.protocol.scenes import FOLDER
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from crdtcat.log import State
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Got, PutIfAbsent
 from crdtcat.protocol.claimer import TRIES, Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.requests import Created, Get
+from crdtcat.support.object_bytes import ObjectBytes
 from crdtcat.testing.scheduler import Actor, explore
 from tests.protocol import claims
 from tests.protocol.claims import (

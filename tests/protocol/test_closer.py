@@ -8,7 +8,6 @@ import pytest
 
 from crdtcat.errors import Corrupt, StoreUnavailable
 from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import (
     Created,
     Delete,
@@ -24,6 +23,7 @@ from crdtcat.protocol import (
 )
 from crdtcat.protocol.closer import Closer
 from crdtcat.protocol.names import TRANSACTIONS, closed_name, closing_name, transaction_of
+from crdtcat.support.object_bytes import ObjectBytes
 from tests.protocol.closings import EARLY, LATE, UNIQUE, bundler, closer, explored
 from tests.protocol.scenes import FOLDER, writer
 

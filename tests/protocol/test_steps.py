@@ -11,7 +11,6 @@ from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, StoreUnavailable
 from crdtcat.log import State, encode_bundle
 from crdtcat.log.horizon import below
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import (
     Collector,
     Delete,
@@ -33,6 +32,7 @@ from crdtcat.protocol import (
 from crdtcat.protocol.names import closed_name, closed_number, is_decision
 from crdtcat.protocol.publish import TRIES
 from crdtcat.protocol.reader import PASSES_MAX
+from crdtcat.support.object_bytes import ObjectBytes
 from tests.protocol.scenes import FOLDER, MARK, OTHER, bundle, transaction, version
 
 SEGMENT, VERSION = Put("data/aa/s", b"rows"), Put("v", b"version")

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
+from crdtcat.cas.reading import FACES, Asked, Read
 from crdtcat.head import Head
-from crdtcat.reading import FACES, Asked, Read
 from crdtcat.scan.answers import answer_changed
 from crdtcat.store.memory import MemoryStore
 from tests.bounds import bounded

@@ -19,12 +19,12 @@ from unittest import mock
 
 from blake3 import blake3
 
-from crdtcat.cached import cached_property
 from crdtcat.chunks.segment import segment_name
 from crdtcat.drive import run
 from crdtcat.log import State
 from crdtcat.log.serialize import encode_bundle
 from crdtcat.protocol import Reader
+from crdtcat.support.cached import cached_property
 from crdtcat.testing.paused_store import PausedStore
 from crdtcat.testing.simulated_store import Objects, VirtualClock
 from tests.simulation.row_model import Model

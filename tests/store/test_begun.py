@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from crdtcat import Catalog
 from crdtcat.errors import StoreUnavailable
-from crdtcat.scattered import Scattered
 from crdtcat.store import Store, open_store
 from crdtcat.store.begun import FILES_MAX
 from crdtcat.store.local import LocalStore
+from crdtcat.support.scattered import Scattered
 
 PARTS = [b"first ", b"second ", b"", b"third"]
 

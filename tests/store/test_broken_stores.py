@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from crdtcat.errors import CrdtcatError
-from crdtcat.scattered import Scattered
 from crdtcat.store import ObjectInfo
 from crdtcat.store.memory import MemoryStore
 from crdtcat.store.values import Answers, Data, Names, Page
+from crdtcat.support.scattered import Scattered
 from crdtcat.testing.store_conformance import StoreConformance
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from crdtcat import Catalog
 from crdtcat.errors import Corrupt, StoreUnavailable
-from crdtcat.scattered import Scattered
+from crdtcat.support.scattered import Scattered
 from crdtcat.testing.s3_server import S3Server
 from tests.catalog.lakes import lake, objects
 

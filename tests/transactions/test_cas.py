@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.decisions import decide, read_decision
+from crdtcat.cas.decisions import decide, read_decision
 from crdtcat.errors import (
     CommitConflict,
     CommitContended,
@@ -220,7 +220,7 @@ def test_within_its_lease_a_decision_is_waited_for(monkeypatch: pytest.MonkeyPat
             assert decide(catalog.store, slow, committed=True)
 
     patient = Catalog(url, upkeep=False, lease_seconds=600)
-    monkeypatch.setattr("crdtcat.claiming.time.sleep", sleep)
+    monkeypatch.setattr("crdtcat.cas.claiming.time.sleep", sleep)
     assert patient.table("a").append([{"n": 9, "x": 9}]).number == 3
     assert len(pauses) == 3
     assert catalog.transaction_status(f"{slow:016x}") == "committed"

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-import crdtcat.claiming
-from crdtcat import Catalog, drive, preparing
-from crdtcat.decisions import decide, read_decision
+import crdtcat.cas.claiming
+from crdtcat import Catalog, drive
+from crdtcat.cas import preparing
+from crdtcat.cas.decisions import decide, read_decision
 from crdtcat.drive import answers
 from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, NotFound, StoreUnavailable
 from crdtcat.format.decision import encode_decision
@@ -170,7 +171,7 @@ def test_a_writer_that_slept_over_the_collection_is_not_fooled_by_its_own_abort(
     sleeper = Catalog(url, upkeep=False, lease_seconds=0, base_delay=0)
     table, now = sleeper.table("a"), [1000.0]
     table.head()
-    for module in ("crdtcat.claiming", "crdtcat.session", "crdtcat.cold_claims"):
+    for module in ("crdtcat.cas.claiming", "crdtcat.session", "crdtcat.cas.cold_claims"):
         monkeypatch.setattr(f"{module}.elapsed_clock", lambda: now[0])
     slept: list[bool] = []
 
@@ -187,7 +188,7 @@ def test_a_writer_that_slept_over_the_collection_is_not_fooled_by_its_own_abort(
             slept.append(True)
         return decide(store, transaction, committed=committed)
 
-    monkeypatch.setattr(crdtcat.claiming, "decide", sleeps)
+    monkeypatch.setattr(crdtcat.cas.claiming, "decide", sleeps)
     table._session.chain.known_at = now[0]
     assert table.append([{"n": 9, "x": 9}]).number == 3
     assert slept

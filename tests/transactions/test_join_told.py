@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crdtcat import Catalog, telling
+from crdtcat import Catalog
+from crdtcat.cas import telling
+from crdtcat.cas.sides import Sides
 from crdtcat.errors import CommitConflict, StoreUnavailable
-from crdtcat.sides import Sides
 from crdtcat.transaction import Transaction
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])

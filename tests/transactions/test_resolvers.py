@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
+from crdtcat.cas.sides import Sides
 from crdtcat.conflicts import Answer, Kind
 from crdtcat.errors import CommitConflict, InvalidArgument
-from crdtcat.sides import Sides
 from crdtcat.table import Table
 from tests.cas.scenes import DAYS, SCHEMA, lake, meanwhile, rows, values
 from tests.cas.test_matrix import FOUND, VERBS

@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog
+from crdtcat.catalog.importing import import_here, plan_import
 from crdtcat.chunks.foreign import read_foreign
 from crdtcat.chunks.read import FooterCache, SegmentRef, read_footer
 from crdtcat.chunks.segment import segment_name
 from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, SchemaMismatch
-from crdtcat.importing import import_here, plan_import
 from crdtcat.maintenance.progress import Progress
 from crdtcat.store import open_store
 from tests.bounds import bounded

@@ -16,11 +16,11 @@ from botocore.exceptions import ClientError
 
 from crdtcat import Catalog
 from crdtcat.errors import AccessDenied, CrdtcatError, StoreUnavailable
-from crdtcat.scattered import Scattered
 from crdtcat.store import RetryPolicy
 from crdtcat.store.local import LocalStore
 from crdtcat.store.memory import MemoryStore
 from crdtcat.store.s3 import S3Store
+from crdtcat.support.scattered import Scattered
 from crdtcat.testing.s3_server import S3Server
 from tests.memory import arrow_bytes
 

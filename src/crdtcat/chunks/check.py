@@ -22,8 +22,8 @@ from crdtcat.chunks.decode import Decoder
 from crdtcat.chunks.footer import MAGIC, Footer, SegmentRef, decode_footer
 from crdtcat.chunks.read import fetch, footer_start
 from crdtcat.errors import Corrupt, DataError, UnsupportedFormat
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Store
+from crdtcat.support.object_bytes import ObjectBytes
 
 UNIT_BYTES: Final = 8 * 2**20  # encoded bytes fetched and checked at a time
 EVERYTHING: Final = -1

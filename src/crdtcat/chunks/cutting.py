@@ -46,7 +46,7 @@ from crdtcat.limits import (
     CHUNK_ROWS_LEAST,
     CHUNK_ROWS_TARGET,
 )
-from crdtcat.pools import ThreadPool
+from crdtcat.support.pools import ThreadPool
 
 _BITS_LEAST = 32
 _TELLS_APART = 0.9

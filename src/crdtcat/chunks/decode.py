@@ -28,7 +28,7 @@ from blake3 import blake3
 from crdtcat.chunks.footer import Footer, SegmentRef
 from crdtcat.chunks.hashing import column_hash
 from crdtcat.errors import Corrupt
-from crdtcat.pools import ThreadPool
+from crdtcat.support.pools import ThreadPool
 
 DICTIONARY_BYTES: Final = 16 * 1024
 """Encoded. Parquet's reader puts dictionaries into a hash table: a large one costs more than it saves."""

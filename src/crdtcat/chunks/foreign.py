@@ -30,8 +30,8 @@ from crdtcat.chunks.storage_types import storage_type
 from crdtcat.chunks.stretch import bytes_of
 from crdtcat.chunks.type_parts import around, parts
 from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, Missing
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Store
+from crdtcat.support.object_bytes import ObjectBytes
 
 TAIL_GUESS_BYTES: Final = 64 * 1024  # most footers are shorter; a longer one takes another GET
 BATCH_ROWS: Final = 64 * 1024

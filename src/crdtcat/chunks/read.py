@@ -30,8 +30,8 @@ from crdtcat.chunks.decode import Decoder, Verify, decode_groups
 from crdtcat.chunks.footer import MAGIC, Footer, SegmentRef, decode_footer
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.errors import Corrupt, InvalidArgument
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Missing, Range, Store
+from crdtcat.support.object_bytes import ObjectBytes
 
 __all__ = [
     "WHOLE_FILE_BYTES",

@@ -24,7 +24,7 @@ from crdtcat.chunks.hashing import value_type
 from crdtcat.chunks.parquet_footer import joined_footer
 from crdtcat.chunks.stretch import MAGIC, ChunkHashes, Stretch, encode_stretch
 from crdtcat.errors import InvalidArgument
-from crdtcat.scattered import Scattered
+from crdtcat.support.scattered import Scattered
 
 _NAME = re.compile(r"data/([0-9a-f]{2})/(\1[0-9a-f]{30})-([0-9a-f]{16})\.parquet")
 

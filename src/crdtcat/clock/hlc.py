@@ -21,7 +21,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from crdtcat.errors import LimitExceeded
-from crdtcat.locks import ForkSafeLock
+from crdtcat.support.locks import ForkSafeLock
 
 COUNTER_BITS = 16
 HLC_MAX = 2**64 - 1

@@ -2,8 +2,8 @@
 
 Rows that ride inside the version file tell their keys. Of rows in segments the file has the least and the
 greatest key of each chunk, so those are compared as ranges, which may find a key that is not there and never
-misses one. Whoever may read the segments makes those exact that meet (`crdtcat.key_reading`). Pure; no store
-is asked.
+misses one. Whoever may read the segments makes those exact that meet (`crdtcat.cas.key_reading`). Pure; no
+store is asked.
 """
 
 from __future__ import annotations

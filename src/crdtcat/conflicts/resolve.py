@@ -3,7 +3,7 @@
 A policy is an answer for every kind: `"fail"`, `"ours"`, `"theirs"`, `"both"`, a function that decides when
 one comes, or a map from kinds to these. A kind that is not named has its default. An answer that a kind does
 not allow is refused when the policy is made, not when the conflict comes. Patching never changes the caller's
-change: it makes another. Pure; no data is read: what needs values is in `crdtcat.resolving`.
+change: it makes another. Pure; no data is read: what needs values is in `crdtcat.cas.resolving`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from crdtcat.intervals import RowSet
 
 _WORDS: Final = ", ".join(repr(answer.value) for answer in Answer)
 Resolver = Callable[[Any], Any]
-"""Given both sides (`crdtcat.sides.Sides`), an answer, or values for the cells that both set."""
+"""Given both sides (`crdtcat.cas.sides.Sides`), an answer, or values for the cells that both set."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from crdtcat.difference.rising import match_rising
 from crdtcat.difference.rows import align_rows, changed_cells, pair_rows
 from crdtcat.difference.script import EditScript, make_script
 from crdtcat.errors import InvalidArgument
-from crdtcat.pools import ThreadPool
+from crdtcat.support.pools import ThreadPool
 
 
 def difference(

@@ -12,7 +12,7 @@ from typing import Final
 
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import seal, unseal
-from crdtcat.object_bytes import ObjectBytes
+from crdtcat.support.object_bytes import ObjectBytes
 
 _BYTES = 8
 

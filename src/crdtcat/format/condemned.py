@@ -17,7 +17,7 @@ from typing import Final
 
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import seal, unseal
-from crdtcat.object_bytes import ObjectBytes
+from crdtcat.support.object_bytes import ObjectBytes
 
 FOLDER: Final = "garbage/"
 TITLE_BYTES: Final = 24

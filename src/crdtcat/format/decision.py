@@ -8,7 +8,7 @@ from typing import Any
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
-from crdtcat.object_bytes import ObjectBytes
+from crdtcat.support.object_bytes import ObjectBytes
 
 
 def encode_decision(*, committed: bool, claims: Mapping[str, int] | None = None) -> bytes:

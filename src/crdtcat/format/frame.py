@@ -23,7 +23,7 @@ from typing import Literal
 from blake3 import blake3
 
 from crdtcat.errors import Corrupt, UnsupportedFormat
-from crdtcat.object_bytes import ObjectBytes
+from crdtcat.support.object_bytes import ObjectBytes
 
 MAGIC = b"CRDTCAT"
 FORMAT_NUMBER = 1

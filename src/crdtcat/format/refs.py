@@ -14,7 +14,7 @@ from typing import Final
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
-from crdtcat.object_bytes import ObjectBytes
+from crdtcat.support.object_bytes import ObjectBytes
 
 _START: Final = ".json"
 _DELETED: Final = ".deleted"

@@ -16,7 +16,7 @@ from blake3 import blake3
 from crdtcat.errors import Corrupt, LimitExceeded, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.limits import SETTINGS_FILE_BYTES_MAX
-from crdtcat.object_bytes import ObjectBytes
+from crdtcat.support.object_bytes import ObjectBytes
 
 CHECKSUM: Final = "blake3"
 

@@ -7,7 +7,7 @@ bytes, so implicit creation by a first commit needs no exclusive create.
 A table that is dropped keeps its settings file, marked as dropped; one created again under the name gets
 the next incarnation, and with it a settings file and a log folder of its own, so no straggler of the old
 table is read as part of the new one. The old log's folder keeps one empty file, `dropped`, for handles that
-are still open on it. Which incarnation is current is worked out in `crdtcat.incarnations`.
+are still open on it. Which incarnation is current is worked out in `crdtcat.lifecycle.incarnations`.
 
 A table whose mode is switched gets a further settings file, too, and keeps its incarnation and its log.
 """
@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from crdtcat.errors import Corrupt, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
-from crdtcat.object_bytes import ObjectBytes
+from crdtcat.support.object_bytes import ObjectBytes
 
 MARKER_NAME: Final = "crdtcat.json"
 MARKER: Final = b'{"crdtcat":{"format":1}}\n'

@@ -19,7 +19,7 @@ from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt, LimitExceeded, UnsupportedFormat
 from crdtcat.format.frame import digest, seal, unseal
 from crdtcat.limits import VERSION_FILE_BYTES_MAX
-from crdtcat.object_bytes import ObjectBytes
+from crdtcat.support.object_bytes import ObjectBytes
 
 FEATURES: Final = frozenset({"horizon", "modes"})  # required features this release understands
 

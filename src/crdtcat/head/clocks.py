@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from crdtcat.cached import cached_property
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.errors import Corrupt
 from crdtcat.format.sections import Array
 from crdtcat.log.gaps import clock_of
 from crdtcat.log.join import select
 from crdtcat.log.log import Log
+from crdtcat.support.cached import cached_property
 
 KEPT: Final = 64  # clocks remembered: memory is at most that many times the writers
 

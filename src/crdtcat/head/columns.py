@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from crdtcat.cached import cached_property
 from crdtcat.chunks.entry_order import with_order
 from crdtcat.chunks.type_codes import TypeCode, decode_type, encode_type
 from crdtcat.chunks.widen import is_lossless
@@ -21,6 +20,7 @@ from crdtcat.format.schema_code import StoredField, decode_schema
 from crdtcat.format.sections import Array
 from crdtcat.head.conflicts import Conflict
 from crdtcat.log.log import Log
+from crdtcat.support.cached import cached_property
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.format.ops import ColumnId, Definition, DefinitionId, Ops, decode_ops
@@ -43,6 +42,7 @@ from crdtcat.head.tags import TagIndex
 from crdtcat.lattice.lattice_map import LatticeMap
 from crdtcat.lattice.lww import LWWRegister
 from crdtcat.log.log import NONE, Log
+from crdtcat.support.cached import cached_property
 
 KEPT_BYTES_MAX: Final = 2048
 KEPT_OPS_MAX: Final = 4096  # of a process, a few megabytes

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple, overload
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.cached import cached_property
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
@@ -29,6 +28,7 @@ from crdtcat.head.version import History
 from crdtcat.lattice.gcounter import GCounter
 from crdtcat.log.log import Log
 from crdtcat.merkle import Tree, make_leaves
+from crdtcat.support.cached import cached_property
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from crdtcat.cached import cached_property
 from crdtcat.format.kinds import GONE, ROWS
 from crdtcat.format.row_ids import Tags
 from crdtcat.format.row_ops import Copy, Stamps
@@ -32,6 +31,7 @@ from crdtcat.head.rows import Rows
 from crdtcat.head.tags import TagIndex
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import Log
+from crdtcat.support.cached import cached_property
 
 
 class KeyedRows(Rows):

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crdtcat.cached import cached_property
 from crdtcat.format.kinds import COPY
 from crdtcat.format.row_ops import Copy, RowOps
 from crdtcat.format.sections import Array
@@ -29,6 +28,7 @@ from crdtcat.head.tags import TagIndex
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, Runs, expand, touched
 from crdtcat.log.log import Log
+from crdtcat.support.cached import cached_property
 
 
 class Placed(NamedTuple):

@@ -19,7 +19,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from crdtcat.cached import cached_property
 from crdtcat.format.kinds import COPY, GONE, OVERLAY
 from crdtcat.format.row_ops import Copy, Insertion, RowOps
 from crdtcat.format.sections import Array
@@ -32,6 +31,7 @@ from crdtcat.head.tags import TagIndex
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, Runs, expand, touched
 from crdtcat.log.log import Log
+from crdtcat.support.cached import cached_property
 
 
 class Rows:

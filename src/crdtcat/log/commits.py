@@ -10,8 +10,8 @@ from crdtcat.log.build import LogBuilder
 from crdtcat.log.gaps import require
 from crdtcat.log.log import Log
 from crdtcat.log.transactions import add_parts
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import claim_number, is_claim, last
+from crdtcat.support.object_bytes import ObjectBytes
 
 
 def add_commit(

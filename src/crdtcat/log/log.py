@@ -21,12 +21,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.cached import cached_property
 from crdtcat.clock import VersionId
 from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.format.sections import Array, blobs
 from crdtcat.format.version import UPKEEP
 from crdtcat.log.statistics import Statistics
+from crdtcat.support.cached import cached_property
 
 NONE: Final = np.uint32(2**32 - 1)
 """No schema, no partition."""

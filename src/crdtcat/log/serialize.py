@@ -34,7 +34,7 @@ from crdtcat.limits import BUNDLE_FILE_BYTES_MAX
 from crdtcat.log.log import ID, Log
 from crdtcat.log.order import without_empty_values
 from crdtcat.log.statistics import from_sections, to_sections
-from crdtcat.object_bytes import ObjectBytes
+from crdtcat.support.object_bytes import ObjectBytes
 
 _FIXED = {
     "operation": "<u1",

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from crdtcat.cached import cached_property
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.errors import Corrupt
 from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
@@ -29,7 +28,6 @@ from crdtcat.log.join import join, join_all, select
 from crdtcat.log.log import Log, empty_log
 from crdtcat.log.serialize import Bundle, decode_bundle
 from crdtcat.log.transactions import transactions_in
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import (
     TRANSACTIONS,
     base_number,
@@ -50,6 +48,8 @@ from crdtcat.protocol.names import (
     transaction_of,
     version_name,
 )
+from crdtcat.support.cached import cached_property
+from crdtcat.support.object_bytes import ObjectBytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +201,7 @@ class State:
         )
 
     def _closed_by(self, closed: Closed) -> State:
-        """Without what was taken in and then passed by; nobody has built on it (`crdtcat.closing`)."""
+        """Without what was taken in and then passed by; nobody built on it (`crdtcat.lifecycle.closing`)."""
         passed = {name for name in self.loose if passed_by(closed, name)}
         left = frozenset(name for name in self.loose if transaction_of(name)[0] >= closed.until)
         if not passed:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final
 
-from crdtcat.arguments import require_seconds
-from crdtcat.locks import ForkSafeLock
 from crdtcat.options import SECONDS_MAX
+from crdtcat.support.arguments import require_seconds
+from crdtcat.support.locks import ForkSafeLock
 
 WAITING_MAX: Final = 4
 """Pieces of work under way or waiting; beyond that the log grows faster than one thread can tend it."""

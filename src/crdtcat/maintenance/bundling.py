@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from crdtcat.cold_claims import to_be_followed
+from crdtcat.cas.cold_claims import to_be_followed
 from crdtcat.drive import Unclear, cause, reason, run
 from crdtcat.errors import StoreUnavailable
 from crdtcat.format.frame import digest
 from crdtcat.log import Log, State, Summary, encode_bundle
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Outcome, Publish, Put, bundle_name, is_bundle, is_claim
 from crdtcat.protocol.bundler import Bundler, Made, P, rank_above, replaced_by
 from crdtcat.protocol.names import is_decision
 from crdtcat.session import Session
+from crdtcat.support.object_bytes import ObjectBytes
 from crdtcat.writing.inlined import moved_to_segments
 
 INLINE_BYTES_AT_ONCE: Final = 64 * 2**20  # rows moved to segments in one go: bounds memory

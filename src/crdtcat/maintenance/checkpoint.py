@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from crdtcat.closing import require_settled
-from crdtcat.cold_claims import write_hint
+from crdtcat.cas.cold_claims import write_hint
 from crdtcat.drive import Unclear, run
 from crdtcat.format.sections import Array
+from crdtcat.lifecycle.closing import require_settled
 from crdtcat.log import Log, State, Summary, select
 from crdtcat.log.files import ids_of
 from crdtcat.maintenance.bundling import (
@@ -22,7 +22,6 @@ from crdtcat.maintenance.bundling import (
     made_bundle,
     result_of,
 )
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import is_base, is_bundle, is_version
 from crdtcat.protocol.bundler import (
     BUNDLE_VERSIONS_MAX,
@@ -33,6 +32,7 @@ from crdtcat.protocol.bundler import (
     taken_in,
 )
 from crdtcat.session import Session
+from crdtcat.support.object_bytes import ObjectBytes
 
 BLOCK_VERSIONS: Final = 4096  # version files bundled by one task
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crdtcat.arguments import require_flag
 from crdtcat.drive import answers, store_now_ms
 from crdtcat.log import State, Summary
 from crdtcat.log.files import ids_of
@@ -29,6 +28,7 @@ from crdtcat.protocol import (
     is_version,
 )
 from crdtcat.session import Session
+from crdtcat.support.arguments import require_flag
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ so no claim is ever passed by, however slow it was. A table that is being switch
 until it is: the switch is stamped above what was proposed before it was announced.
 
 A table that took part in transactions in merge mode is expired up to a time at which these were closed, for
-all tables at once (`crdtcat.closing`).
+all tables at once (`crdtcat.lifecycle.closing`).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from typing import Final
 
 import numpy as np
 
-from crdtcat.arguments import require_flag
+from crdtcat.cas.switching import settle_switch
 from crdtcat.clock import hlc
-from crdtcat.closing import close
 from crdtcat.drive import elapsed_clock, put_all, store_now_ms
 from crdtcat.errors import CapabilityMissing, Expired, InvalidArgument, StoreUnavailable
 from crdtcat.head import Head
-from crdtcat.horizons import ABANDONED_MS, proposals, propose, propose_instead, withdraw
-from crdtcat.incarnations import MAIN
-from crdtcat.letting_go import let_go
+from crdtcat.lifecycle.closing import close
+from crdtcat.lifecycle.horizons import ABANDONED_MS, proposals, propose, propose_instead, withdraw
+from crdtcat.lifecycle.incarnations import MAIN
+from crdtcat.lifecycle.letting_go import let_go
 from crdtcat.log import Log, encode_bundle
 from crdtcat.log.horizon import below, emptied
 from crdtcat.maintenance.brought import Brought
@@ -54,7 +54,7 @@ from crdtcat.protocol import (
     is_bundle,
 )
 from crdtcat.session import Session
-from crdtcat.switching import settle_switch
+from crdtcat.support.arguments import require_flag
 from crdtcat.writing.inlined import moved_to_segments
 
 TRIES: Final = 8  # other expirers would have to be faster every time

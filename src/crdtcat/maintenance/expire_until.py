@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from crdtcat.arguments import is_no_moment
 from crdtcat.clock import hlc
 from crdtcat.drive import store_now_ms
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head
 from crdtcat.session import Session
+from crdtcat.support.arguments import is_no_moment
 
 Until = timedelta | datetime | None
 

@@ -10,8 +10,8 @@ can *begin* to need it, and two kinds of writers could:
   So nothing is deleted when it is first found. It is *condemned*: a list of names is stored. Only when that
   list is older than the grace period, and everything is read again and still nothing refers to the segment,
   is it deleted. Whoever had the old head has committed by then, and is seen, or is too late, and refused.
-  Who lets a segment go says so in a list of its own (`crdtcat.letting_go`), for it may be used again and let
-  go again between two runs: what is older than the latest of those lists does not count.
+  Who lets a segment go says so in a list of its own (`crdtcat.lifecycle.letting_go`), for it may be used
+  again and let go again between two runs: what is older than the latest of those lists does not count.
 
 Names are unique and never used twice, so nobody can make a condemned segment anew. Collectors need no lock:
 two that race condemn and delete the same things. What cannot be read ends it, before anything is deleted.
@@ -30,7 +30,6 @@ from typing import Final
 
 import numpy as np
 
-from crdtcat.arguments import require_flag, require_seconds
 from crdtcat.drive import store_now_ms
 from crdtcat.errors import DataError
 from crdtcat.format.condemned import (
@@ -50,6 +49,7 @@ from crdtcat.maintenance.references import Survey, survey
 from crdtcat.maintenance.segment_listing import SegmentListing, list_segments
 from crdtcat.options import SECONDS_MAX, Options
 from crdtcat.store import Store
+from crdtcat.support.arguments import require_flag, require_seconds
 
 FORGET_MS: Final = 30 * 86_400_000  # a list nobody has acted on for so long says nothing any more
 DELETE_AT_ONCE: Final = 1_000

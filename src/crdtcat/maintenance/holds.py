@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crdtcat.cold_claims import newest
+from crdtcat.cas.cold_claims import newest
 from crdtcat.errors import DataError, Expired, NotFound
 from crdtcat.format.refs import BranchStart
 from crdtcat.head import Snapshot
-from crdtcat.incarnations import MAIN
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.log import Log
 from crdtcat.session import Session
 from crdtcat.verbs.branches import Life, needed_starts, open_life

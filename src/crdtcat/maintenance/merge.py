@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.closing import require_settled
 from crdtcat.errors import CommitUnknown, Expired, InvalidArgument, StoreError
 from crdtcat.format.kinds import ROWS
-from crdtcat.horizons import greatest
+from crdtcat.lifecycle.closing import require_settled
+from crdtcat.lifecycle.horizons import greatest
 from crdtcat.log import Log, select
 from crdtcat.log.gaps import require
 from crdtcat.maintenance.bundling import publish_bundle

@@ -23,10 +23,21 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from crdtcat.changes import judged_by
-from crdtcat.claiming import Committing
+from crdtcat.cas.changes import judged_by
+from crdtcat.cas.claiming import Committing
+from crdtcat.cas.cold_claims import newest
+from crdtcat.cas.key_reading import key_reader
+from crdtcat.cas.preparing import (
+    Prepared,
+    Superseded,
+    Switched,
+    TransactionChange,
+    commit_prepared,
+    transaction_slot,
+)
+from crdtcat.cas.reading import Note, asked_of
+from crdtcat.cas.telling import tell_rest
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.cold_claims import newest
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.drive import elapsed_clock
 from crdtcat.errors import (
@@ -42,22 +53,11 @@ from crdtcat.format.ops import origin_of, with_origin
 from crdtcat.format.sections import Array
 from crdtcat.format.version import TO_CAS, TO_MERGE, encode_version
 from crdtcat.head import Head
-from crdtcat.key_reading import key_reader
 from crdtcat.log import Log, select
 from crdtcat.log.bodies import bodies_of
 from crdtcat.maintenance.merge_result import MergeResult
-from crdtcat.preparing import (
-    Prepared,
-    Superseded,
-    Switched,
-    TransactionChange,
-    commit_prepared,
-    transaction_slot,
-)
 from crdtcat.protocol.claimer import Verdict
-from crdtcat.reading import Note, asked_of
 from crdtcat.session import Session
-from crdtcat.telling import tell_rest
 from crdtcat.writing.restamp import StagedVersion, renamed
 from crdtcat.writing.staged import require_in_time
 

@@ -20,7 +20,7 @@ from crdtcat.clock import HybridClock
 from crdtcat.errors import Corrupt, DataError, Expired, Missing, NotFound, StoreUnavailable
 from crdtcat.format.refs import BranchStart, decode_branch_start, start_name
 from crdtcat.format.settings import Settings, dropped_name, log_folder
-from crdtcat.incarnations import MAIN, all_settings, exists, is_switched, lost, table_folders
+from crdtcat.lifecycle.incarnations import MAIN, all_settings, exists, is_switched, lost, table_folders
 from crdtcat.maintenance.each import Each
 from crdtcat.maintenance.transaction_parts import Part, Referred, parts_by_table, titles_of
 from crdtcat.options import Options

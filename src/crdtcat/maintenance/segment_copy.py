@@ -19,9 +19,9 @@ from crdtcat.errors import Corrupt, Missing
 from crdtcat.format.sections import Array
 from crdtcat.log import Log
 from crdtcat.log.join import in_order
-from crdtcat.object_bytes import ObjectBytes
-from crdtcat.scattered import Scattered
 from crdtcat.store import Store
+from crdtcat.support.object_bytes import ObjectBytes
+from crdtcat.support.scattered import Scattered
 
 PIECE_BYTES: Final = 16 * 2**20
 

@@ -13,9 +13,9 @@ from crdtcat.chunks.segment import segment_name
 from crdtcat.format.condemned import TITLE_BYTES
 from crdtcat.format.sections import Array
 from crdtcat.maintenance.each import Each
-from crdtcat.pools import ThreadPool
 from crdtcat.store import ObjectInfo, Store
 from crdtcat.store.naming import is_part
+from crdtcat.support.pools import ThreadPool
 
 DATA: Final = "data/"
 THREADS: Final = 8  # folders listed at once

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crdtcat.cas.reading import HISTORY
 from crdtcat.format.kinds import OVERLAY
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
@@ -14,7 +15,6 @@ from crdtcat.maintenance.compact import LEAST_SHARE
 from crdtcat.maintenance.compact_keyed import keyed_groups
 from crdtcat.maintenance.compact_plan import groups
 from crdtcat.maintenance.loose import loose_files
-from crdtcat.reading import HISTORY
 from crdtcat.session import Session
 
 

@@ -22,13 +22,13 @@ from typing import Final
 import numpy as np
 
 from crdtcat.clock import HybridClock
-from crdtcat.closing import require_settled
 from crdtcat.errors import CrdtcatError, Expired, InvalidArgument, NotFound
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.settings import Settings
-from crdtcat.incarnations import MAIN, all_settings, create, current_settings, table_folders
+from crdtcat.lifecycle.closing import require_settled
+from crdtcat.lifecycle.incarnations import MAIN, all_settings, create, current_settings, table_folders
+from crdtcat.lifecycle.lost_settings import require_none
 from crdtcat.log import Log, select
-from crdtcat.lost_settings import require_none
 from crdtcat.maintenance.brought import Brought, lacked
 from crdtcat.maintenance.bundling import publish_bundle
 from crdtcat.maintenance.carried import carried

@@ -24,7 +24,7 @@ from crdtcat.drive import store_now_ms
 from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
 from crdtcat.format.settings import dropped_name, log_folder, parse_log_folder
 from crdtcat.format.version import decode_version
-from crdtcat.incarnations import MAIN, exists
+from crdtcat.lifecycle.incarnations import MAIN, exists
 from crdtcat.log.log import ID
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.decisions import collect_decisions

@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from crdtcat.cas.cold_claims import write_hint
 from crdtcat.clock import VersionId
-from crdtcat.cold_claims import write_hint
 from crdtcat.drive import Unclear, elapsed_clock, run_aging, store_now_ms
 from crdtcat.errors import NotFound
 from crdtcat.log import Summary

@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from crdtcat.decisions import decisions_for
+from crdtcat.cas.decisions import decisions_for
 from crdtcat.errors import Corrupt, CrdtcatError, DataError
 from crdtcat.format.refs import decode_branch_start, start_name
 from crdtcat.head.snapshot import Snapshot
-from crdtcat.incarnations import MAIN
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.log import Log, State, select
 from crdtcat.log.files import index_of_file
 from crdtcat.maintenance.progress import Progress, Tell
@@ -31,7 +31,6 @@ from crdtcat.maintenance.verify_small_files import (
     damaged_claims,
     why_of,
 )
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import (
     boundary_name,
     bundle_number,
@@ -46,6 +45,7 @@ from crdtcat.protocol.names import TRANSACTIONS, closed_number, is_decision, tra
 from crdtcat.protocol.reader import PASSES_MAX
 from crdtcat.session import Session
 from crdtcat.store import ObjectInfo
+from crdtcat.support.object_bytes import ObjectBytes
 from crdtcat.verbs.branches import lives, open_branch
 
 BATCH_BYTES: Final = 32 * 2**20

@@ -11,22 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from crdtcat.cas.cold_claims import decoded_hint
 from crdtcat.clock import hlc
-from crdtcat.cold_claims import decoded_hint
 from crdtcat.drive import store_now_ms
 from crdtcat.errors import Corrupt, DataError, InvalidArgument
 from crdtcat.format.decision import decided_claims, decode_decision
 from crdtcat.format.refs import decode_branch_start, start_name
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.head.snapshot import Snapshot, data_versions, snapshot_id
-from crdtcat.horizons import ABANDONED_MS, proposals
+from crdtcat.lifecycle.horizons import ABANDONED_MS, proposals
 from crdtcat.log import Log, select
 from crdtcat.maintenance.verify_report import Problem
 from crdtcat.maintenance.verify_small_files import LogCheck, why_of
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import bundle_number, claim_name
 from crdtcat.protocol.names import TRANSACTIONS, hint_name, is_decision
 from crdtcat.session import Session
+from crdtcat.support.object_bytes import ObjectBytes
 from crdtcat.verbs.branches import lives
 from crdtcat.verbs.tags import decode_tag, tag_files
 

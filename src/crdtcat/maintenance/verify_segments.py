@@ -23,9 +23,9 @@ from crdtcat.format.sections import Array
 from crdtcat.log import Log
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.verify_report import Depth, Problem
-from crdtcat.pools import ThreadPool
 from crdtcat.protocol import version_name
 from crdtcat.store import Store
+from crdtcat.support.pools import ThreadPool
 
 THREADS: Final = 4  # each holds one piece of a segment
 WAITING: Final = 4 * THREADS  # segments handed out before the first of them is done

@@ -16,10 +16,10 @@ from crdtcat.format.settings import MARKER, MARKER_NAME, check_marker, decode_se
 from crdtcat.format.version import decode_version
 from crdtcat.log import State
 from crdtcat.maintenance.verify_report import Problem
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import is_claim
 from crdtcat.protocol.names import hint_name
 from crdtcat.session import Session
+from crdtcat.support.object_bytes import ObjectBytes
 
 
 @dataclass

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.claimer import NO_CLAIM, Parent
 from crdtcat.protocol.names import bundle_rank, is_base
 from crdtcat.protocol.publish import Publish
 from crdtcat.protocol.requests import Answer, Get, Got, Put, Request
+from crdtcat.support.object_bytes import ObjectBytes
 
 RATIO: Final = 3
 BUNDLE_VERSIONS_MAX: Final = 1_000_000

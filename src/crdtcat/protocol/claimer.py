@@ -42,9 +42,9 @@ from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from crdtcat.clock import VersionId
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import claim_name, version_name
 from crdtcat.protocol.requests import Answer, Created, Get, Got, Listed, ListPage, PutIfAbsent, Request
+from crdtcat.support.object_bytes import ObjectBytes
 
 TRIES: Final = 3  # answers without meaning, in a row, before it is given up; on top of the store's own
 LOOKS_MIN: Final = 2  # looks together that all find something, before the first listing

@@ -19,7 +19,8 @@ tags hold no transaction that is passed by, whatever happens to its author. (Wit
 that is put after listing, half of a transaction is lost in a few steps. So it is if the transactions were
 listed before the file was read: another closer may have found one meanwhile, and settled that it counts.
 `proofs/tla/Closing`, `tests/protocol/test_closer.py`.)
-Whoever lists both a transaction and a closing above it closes that time itself, or waits (`crdtcat.closing`).
+Whoever lists both a transaction and a closing above it closes that time itself, or waits
+(`crdtcat.lifecycle.closing`).
 
 A transaction whose file was collected is in bundles of all its tables, and need not be in any list. A number
 whose file was deleted may be created again by somebody very late; readers take the highest, and so does the
@@ -34,7 +35,6 @@ from typing import Final
 
 from crdtcat.errors import StoreUnavailable
 from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import (
     TRANSACTIONS,
     closed_name,
@@ -56,6 +56,7 @@ from crdtcat.protocol.requests import (
     Request,
     Stored,
 )
+from crdtcat.support.object_bytes import ObjectBytes
 
 PASSES_MAX: Final = 16  # other closers would have to be faster every time
 

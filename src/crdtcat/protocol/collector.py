@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import TRANSACTIONS, bundle_rank, is_boundary, is_bundle, is_commit
 from crdtcat.protocol.requests import Answer, Delete, Get, Got, Object, Put, Request
+from crdtcat.support.object_bytes import ObjectBytes
 
 BATCH: Final = 256  # files fetched, joined and deleted at a time: bounds memory
 

@@ -40,7 +40,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from crdtcat.errors import Corrupt, StoreUnavailable
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import (
     TRANSACTIONS,
     bundle_rank,
@@ -51,6 +50,7 @@ from crdtcat.protocol.names import (
     mark_name,
 )
 from crdtcat.protocol.requests import Answer, Get, Got, Listed, ListPage, Object, Request
+from crdtcat.support.object_bytes import ObjectBytes
 
 PASSES_MAX: Final = 16  # a collector would have to outrun every one of them
 FIRST: Final = "?"  # the folder that a pass begins with, whichever that is

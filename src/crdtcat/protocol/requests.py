@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
-from crdtcat.object_bytes import ObjectBytes
-from crdtcat.scattered import Scattered
+from crdtcat.support.object_bytes import ObjectBytes
+from crdtcat.support.scattered import Scattered
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.cached import cached_property
 from crdtcat.chunks.row_hash import column_hashes
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
@@ -26,6 +25,7 @@ from crdtcat.log.log import Log
 from crdtcat.scan.feed import Feed
 from crdtcat.scan.side import Side, changed_rows
 from crdtcat.store import Store
+from crdtcat.support.cached import cached_property
 
 
 class Changes(Feed):

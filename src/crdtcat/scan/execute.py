@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache, Verify
 from crdtcat.intervals.runs import Integers
-from crdtcat.pools import ThreadPool
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.masks import mask
@@ -27,6 +26,7 @@ from crdtcat.scan.plan import Plan
 from crdtcat.scan.shown import as_shown, shown_column
 from crdtcat.scan.units import Sources, Unit, units
 from crdtcat.store import Store
+from crdtcat.support.pools import ThreadPool
 
 AHEAD_BYTES: Final = 128 * 2**20  # Arrow content that may be decoded or under way before it is asked for
 SOURCES_AHEAD: Final = 2  # units begun between what lies over a third one and that one

@@ -15,10 +15,10 @@ from crdtcat.chunks.footer import Footer, SegmentRef
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.chunks.read import fetched_bytes, read_footer
 from crdtcat.errors import Corrupt
-from crdtcat.pools import ThreadPool
 from crdtcat.scan.execute import Wanted, threads_of
 from crdtcat.scan.plan import Plan
 from crdtcat.store import Store
+from crdtcat.support.pools import ThreadPool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.cached import cached_property
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.types import storage_type, to_storage
 from crdtcat.difference import EditScript, NewChunk, OldChunk, difference
@@ -21,6 +20,7 @@ from crdtcat.intervals.runs import expand
 from crdtcat.scan.feed import Feed
 from crdtcat.scan.read_otherwise import matched
 from crdtcat.scan.shown import matching, retyped
+from crdtcat.support.cached import cached_property
 
 
 class KeyedChanges(Feed):

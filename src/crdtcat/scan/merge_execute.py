@@ -14,12 +14,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from crdtcat.pools import ThreadPool
 from crdtcat.scan.execute import AHEAD_BYTES, Execution, Wanted
 from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.merge_read import Reading
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.units import Unit, units
+from crdtcat.support.pools import ThreadPool
 
 Task = Unit | tuple[int, tuple[str, ...]]
 """One read: a unit of straight chunks, or stored columns of one chunk."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.cached import cached_property
 from crdtcat.chunks.footer import SegmentRef
 from crdtcat.chunks.segment import segment_name
 from crdtcat.errors import InvalidArgument, InvalidFilter
@@ -29,6 +28,7 @@ from crdtcat.scan.filters import RowFilter, parse_filter, prune
 from crdtcat.scan.masks import filter_schema
 from crdtcat.scan.merge_plan import MergePlan, plan_merge, shared_keys
 from crdtcat.scan.source import HeadStatistics
+from crdtcat.support.cached import cached_property
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.cached import cached_property
 from crdtcat.chunks.read import FooterCache
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
@@ -26,6 +25,7 @@ from crdtcat.scan.plan import make_plan
 from crdtcat.scan.read_otherwise import Shown, matched, read_otherwise
 from crdtcat.scan.shown import brought
 from crdtcat.store import Store
+from crdtcat.support.cached import cached_property
 
 
 class Side:

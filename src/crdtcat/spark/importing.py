@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crdtcat import Catalog
-from crdtcat.importing import Imported, ImportResult, plan_import
-from crdtcat.incarnations import MAIN
+from crdtcat.catalog.importing import Imported, ImportResult, plan_import
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.maintenance.progress import Tell, teller
 from crdtcat.spark.saving import as_catalog, for_tasks, require_session
 from crdtcat.spark.tasks import in_tasks

@@ -24,10 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
 from pyspark.sql import types as st
 
 from crdtcat import Catalog
-from crdtcat.arguments import require_flag, require_names
 from crdtcat.chunks.types import decode_type
 from crdtcat.errors import InvalidArgument
-from crdtcat.incarnations import MAIN
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.units import Unit
 from crdtcat.spark.conditions import condition, quoted
@@ -40,6 +39,7 @@ from crdtcat.spark.types import spark_type
 from crdtcat.store import Store
 from crdtcat.store.local import LocalStore
 from crdtcat.store.s3 import S3Store
+from crdtcat.support.arguments import require_flag, require_names
 from crdtcat.verbs.travel import At
 
 _OURS: Final = {

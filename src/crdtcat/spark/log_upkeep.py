@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from crdtcat import Catalog
-from crdtcat.incarnations import MAIN
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.maintenance import CheckpointResult, GarbageResult, collect_garbage
 from crdtcat.maintenance import checkpoint as checkpoint_here
 from crdtcat.maintenance.checkpoint import bundle_files, unbundled

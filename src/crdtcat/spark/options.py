@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument
-from crdtcat.incarnations import MAIN
+from crdtcat.lifecycle.incarnations import MAIN
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark's own streams pass on to every sink."""

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from crdtcat import Catalog, Version
 from crdtcat.chunks.frames import type_name
 from crdtcat.errors import InvalidArgument, UserError
-from crdtcat.incarnations import MAIN
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.spark import keys
 from crdtcat.spark.options import TASK_SEGMENT_BYTES
 from crdtcat.spark.sink import QUERY_PROPERTY

@@ -16,7 +16,7 @@ from typing import Any
 
 from crdtcat import Catalog
 from crdtcat.chunks.check import check_segment
-from crdtcat.incarnations import MAIN
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.maintenance import verify as verify_here
 from crdtcat.maintenance.cluster import Clusterer, check_columns
 from crdtcat.maintenance.compact import Compactor, CompactResult, chunk_sizes, keyed_result

@@ -18,15 +18,15 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat import Catalog, Version
-from crdtcat.arguments import require_flag, require_names
 from crdtcat.errors import AlreadyExists, InvalidArgument, NotFound
-from crdtcat.incarnations import MAIN
-from crdtcat.interrupts import carried_through
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.maintenance import checkpoint, upkeep
 from crdtcat.session import Session
 from crdtcat.spark.keys import TASKS_MAX, WriteName, job_key, saved, task_key
 from crdtcat.spark.types import table_schema
 from crdtcat.spark.worker import SentAhead, task_begins
+from crdtcat.support.arguments import require_flag, require_names
+from crdtcat.support.interrupts import carried_through
 from crdtcat.table import Table
 from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
 from crdtcat.verbs.rows import check_commit

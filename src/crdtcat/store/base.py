@@ -17,9 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from crdtcat.errors import AccessDenied, Missing, RequestRefused, StoreError, StoreUnavailable
-from crdtcat.object_bytes import ObjectBytes
-from crdtcat.pools import ThreadPool
-from crdtcat.scattered import Scattered
 from crdtcat.store import naming
 from crdtcat.store.attempts import Attempts
 from crdtcat.store.requests import RequestCounter
@@ -39,6 +36,9 @@ from crdtcat.store.values import (
     Range,
     plain,
 )
+from crdtcat.support.object_bytes import ObjectBytes
+from crdtcat.support.pools import ThreadPool
+from crdtcat.support.scattered import Scattered
 
 
 class Store(Attempts, ABC):

@@ -14,9 +14,9 @@ from threading import RLock
 from typing import Final
 
 from crdtcat.errors import StoreUnavailable
-from crdtcat.scattered import Scattered
 from crdtcat.store.local_files import write_all
 from crdtcat.store.values import Content
+from crdtcat.support.scattered import Scattered
 
 FILES_MAX: Final = 64
 _sync: Final = getattr(os, "fdatasync", os.fsync)  # not everywhere

@@ -14,8 +14,8 @@ import secrets
 import threading
 
 from crdtcat.errors import CapabilityMissing
-from crdtcat.pools import ThreadPool
 from crdtcat.store.base import Store
+from crdtcat.support.pools import ThreadPool
 
 PROBE_ROUNDS = 8
 PROBE_RACERS = 8

@@ -26,8 +26,6 @@ from operator import itemgetter
 from typing import Any
 
 from crdtcat.errors import InvalidName
-from crdtcat.object_bytes import ObjectBytes
-from crdtcat.scattered import Scattered
 from crdtcat.store import naming
 from crdtcat.store.base import Store
 from crdtcat.store.begun import Begun, BegunFiles, lost
@@ -48,6 +46,8 @@ from crdtcat.store.places import local_root
 from crdtcat.store.retry import Fault, RetryPolicy, classify
 from crdtcat.store.skew import SkewEstimate
 from crdtcat.store.values import Answers, Content, Data, Names, NamesPage, Page, Range
+from crdtcat.support.object_bytes import ObjectBytes
+from crdtcat.support.scattered import Scattered
 
 LEFTOVER_SECONDS = 24 * 60 * 60
 """A hidden file older than this belongs to a process that was killed while it wrote."""

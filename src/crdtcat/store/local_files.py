@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from crdtcat.errors import RequestRefused, StoreFull
-from crdtcat.object_bytes import ObjectBytes
-from crdtcat.pools import ThreadPool
-from crdtcat.scattered import Scattered
 from crdtcat.store.values import Content, Names, ObjectInfo, Page
+from crdtcat.support.object_bytes import ObjectBytes
+from crdtcat.support.pools import ThreadPool
+from crdtcat.support.scattered import Scattered
 
 HIDDEN: Final = ".crdtcat-"
 """How the names of files begin that are being written."""

@@ -27,7 +27,6 @@ from fsspec.asyn import sync
 
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import CapabilityMissing, InvalidArgument, Missing
-from crdtcat.scattered import Scattered
 from crdtcat.store import naming, s3_faults, s3_short, values
 from crdtcat.store.base import Store
 from crdtcat.store.exclusion import creates_exclusively
@@ -38,6 +37,7 @@ from crdtcat.store.s3_multipart import PART_BYTES, Upload
 from crdtcat.store.s3_uploads import Uploads
 from crdtcat.store.skew import SkewEstimate
 from crdtcat.store.values import Answers, Content, Data, Names, NameTaken, ObjectInfo, Page, Range
+from crdtcat.support.scattered import Scattered
 
 DELETE_NAMES_MAX = 1000
 """The most names one multi-object delete may carry."""

@@ -19,8 +19,8 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from crdtcat.errors import StoreUnavailable
-from crdtcat.scattered import Scattered
 from crdtcat.store.requests import Kind
+from crdtcat.support.scattered import Scattered
 
 PART_BYTES = 16 * 2**20
 PARTS_MAX = 10_000

@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from crdtcat.scattered import Scattered
 from crdtcat.store.begun import lost
 from crdtcat.store.s3_multipart import Upload, part_size
+from crdtcat.support.scattered import Scattered
 
 UPLOADS_MAX: Final = 64
 """Who begins an object and neither puts nor forgets it must not pile them up; no more are begun early."""

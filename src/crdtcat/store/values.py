@@ -12,9 +12,9 @@ from crdtcat.errors import (
     StoreError,
     StoreUnavailable,
 )
-from crdtcat.object_bytes import ObjectBytes
-from crdtcat.scattered import Scattered
 from crdtcat.store.retry import Fault
+from crdtcat.support.object_bytes import ObjectBytes
+from crdtcat.support.scattered import Scattered
 
 MULTIPART_BYTES = 64 * 2**20
 """Objects larger than this are uploaded in parts, where the store has such a thing."""

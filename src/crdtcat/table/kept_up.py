@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crdtcat.handle import Handle
 from crdtcat.head import Version
 from crdtcat.maintenance.upkeep import upkeep
+from crdtcat.table.handle import Handle
 
 
 class KeptUp(Handle):

@@ -7,13 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from crdtcat.arguments import require_flag
+from crdtcat.cas.reading import EVERYTHING, HISTORY, Read
 from crdtcat.errors import InvalidArgument, NoSnapshots
-from crdtcat.handle import Handle
 from crdtcat.head import Chunk, Conflict, Head, History, prove_chunk
 from crdtcat.log import empty_log
 from crdtcat.merkle import Proof
-from crdtcat.reading import EVERYTHING, HISTORY, Read
 from crdtcat.scan import Scan
 from crdtcat.scan.changes import Changes
 from crdtcat.scan.difference import Diff, diff_heads
@@ -23,6 +21,8 @@ from crdtcat.scan.key_conflicts import LostCell, lost_cells
 from crdtcat.scan.keyed_changes import KeyedChanges
 from crdtcat.scan.lost import lost_value, lost_values
 from crdtcat.scan.plan import make_plan
+from crdtcat.support.arguments import require_flag
+from crdtcat.table.handle import Handle
 from crdtcat.verbs import travel
 from crdtcat.verbs.travel import At
 

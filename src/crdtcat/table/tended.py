@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from crdtcat.handle import Handle
 from crdtcat.head import Version
 from crdtcat.maintenance import (
     CheckpointResult,
@@ -23,6 +22,7 @@ from crdtcat.maintenance import (
     stats,
     verify,
 )
+from crdtcat.table.handle import Handle
 from crdtcat.verbs.switch import switch_mode
 
 

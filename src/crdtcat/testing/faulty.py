@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from crdtcat.errors import AccessDenied, Missing, StoreUnavailable
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store.base import Store
 from crdtcat.store.requests import Kind
 from crdtcat.store.values import Answers, Data, Names, NameTaken, Page, Range
+from crdtcat.support.object_bytes import ObjectBytes
 
 Fault = Literal["error", "lost_answer", "transient", "transient_lost_answer", "refused"]
 FAULTS: tuple[Fault, ...] = ("error", "lost_answer", "transient", "transient_lost_answer")

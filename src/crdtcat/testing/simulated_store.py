@@ -23,11 +23,11 @@ from unittest import mock
 
 import numpy.random  # noqa: F401 (draws a seed when first imported, which must not be within a simulation)
 
-from crdtcat import pools
 from crdtcat.errors import StoreUnavailable
 from crdtcat.store.base import Store
 from crdtcat.store.requests import Kind
 from crdtcat.store.values import Answers, Data, Names, ObjectInfo, Page, Range
+from crdtcat.support import pools
 
 Trouble = Literal["error", "lost answer", "transient", "transient lost answer", "crash", "crash after"]
 """What becomes of a request: whether it takes effect first, and whether the caller is told, or is no more."""

@@ -22,8 +22,8 @@ from unittest import mock
 
 import pytest
 
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.store import Missing, Store
+from crdtcat.support.object_bytes import ObjectBytes
 
 OVERLAPPING = 8
 """How many GETs of one `get_many` have to be under way at once."""

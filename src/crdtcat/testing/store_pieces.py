@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from crdtcat.errors import StoreUnavailable
-from crdtcat.scattered import Scattered
 from crdtcat.store import Store
+from crdtcat.support.scattered import Scattered
 
 
 class StorePieces:

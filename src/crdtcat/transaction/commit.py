@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from crdtcat.cas.switching import listed_lately, settle_switch
 from crdtcat.clock import VersionId
-from crdtcat.closing import is_passed_by
 from crdtcat.drive import put_all
 from crdtcat.errors import CommitContended, InvalidArgument
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
 from crdtcat.head import Version
-from crdtcat.horizons import greatest, is_late
+from crdtcat.lifecycle.closing import is_passed_by
+from crdtcat.lifecycle.horizons import greatest, is_late
 from crdtcat.protocol import Put, mark_name
 from crdtcat.protocol.names import transaction_name
 from crdtcat.session import Session
-from crdtcat.staged import StagedSession
-from crdtcat.switching import listed_lately, settle_switch
+from crdtcat.transaction.staged import StagedSession
 from crdtcat.writing.restamp import StagedVersion, restamped
 from crdtcat.writing.version_keys import version_of
 from crdtcat.writing.writer import check_clock, publish_version

@@ -13,22 +13,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from crdtcat.changes import KnownKeys
-from crdtcat.claiming import Committing
-from crdtcat.cold_claims import newest
+from crdtcat.cas.changes import KnownKeys
+from crdtcat.cas.claiming import Committing
+from crdtcat.cas.cold_claims import newest
+from crdtcat.cas.key_reading import key_reader
+from crdtcat.cas.preparing import Prepared, Switched, TransactionChange, commit_prepared, transaction_slot
+from crdtcat.cas.reading import claimed_above
+from crdtcat.cas.telling import SHOWN_MAX, Stand, named, tell_all
 from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict
 from crdtcat.format.version import decode_version
 from crdtcat.head import Head, Version
-from crdtcat.key_reading import key_reader
 from crdtcat.limits import CONFLICTS_MAX
-from crdtcat.preparing import Prepared, Switched, TransactionChange, commit_prepared, transaction_slot
 from crdtcat.protocol.claimer import Parent
-from crdtcat.reading import claimed_above
-from crdtcat.staged import StagedSession
-from crdtcat.telling import SHOWN_MAX, Stand, named, tell_all
 from crdtcat.transaction.commit import committed_versions, switched_meanwhile
+from crdtcat.transaction.staged import StagedSession
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.writer import Slot
 

@@ -3,7 +3,7 @@
 A commit that fails leaves nothing visible and lets go of nothing: what is staged is tried again as it is,
 under another id, because the first one is decided. In merge mode nothing is: once storing its file was begun
 the same is stored again, under its name, and counts once, whenever the first arrives.
-Whoever dies in between is in `crdtcat.preparing`.
+Whoever dies in between is in `crdtcat.cas.preparing`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from crdtcat.closing import is_counted
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict, CommitContended, InvalidArgument
 from crdtcat.head import Version
-from crdtcat.incarnations import MAIN
-from crdtcat.locks import ForkSafeLock
-from crdtcat.staged import StagedSession
+from crdtcat.lifecycle.closing import is_counted
+from crdtcat.lifecycle.incarnations import MAIN
+from crdtcat.support.locks import ForkSafeLock
 from crdtcat.transaction.commit import Try, commit_merged
 from crdtcat.transaction.commit_cas import commit_cas, require_unchanged
+from crdtcat.transaction.staged import StagedSession
 from crdtcat.transaction.table import StagedTable
 from crdtcat.transaction.tending import tend
 from crdtcat.transaction.verbs import TableVerbs

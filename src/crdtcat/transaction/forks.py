@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from crdtcat.cas.reading import Read
 from crdtcat.clock import VersionId
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Snapshot
-from crdtcat.reading import Read
 from crdtcat.writing.restamp import StagedVersion
 
 Name = tuple[str, str]

@@ -16,19 +16,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from crdtcat.cached import cached_property
-from crdtcat.changes import KnownKeys, conflicts_with
+from crdtcat.cas.changes import KnownKeys, conflicts_with
+from crdtcat.cas.key_reading import key_reader
+from crdtcat.cas.preparing import TransactionChange
+from crdtcat.cas.reading import Asked, Read
+from crdtcat.cas.resolving import resolved
+from crdtcat.cas.telling import ByTable, Found, is_open, named, take, tell_more
 from crdtcat.conflicts import Overlap, WriteSet
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict
 from crdtcat.head import Head
-from crdtcat.key_reading import key_reader
-from crdtcat.preparing import TransactionChange
-from crdtcat.reading import Asked, Read
-from crdtcat.resolving import resolved
-from crdtcat.staged import StagedSession
-from crdtcat.telling import ByTable, Found, is_open, named, take, tell_more
+from crdtcat.support.cached import cached_property
 from crdtcat.transaction.forks import Kept
+from crdtcat.transaction.staged import StagedSession
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.writer import Slot, Writer
 

@@ -25,11 +25,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crdtcat.closing import require_settled
 from crdtcat.errors import InvalidArgument, StoreUnavailable
 from crdtcat.format.sections import Array
 from crdtcat.format.version import TO_CAS
 from crdtcat.head.clocks import Clocks, Members
+from crdtcat.lifecycle.closing import require_settled
 from crdtcat.log import Log, empty_log, select
 from crdtcat.log.log import ID
 from crdtcat.log.transactions import transactions_in

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crdtcat.head import Version
-from crdtcat.staged import StagedSession
 from crdtcat.table import Table
 from crdtcat.table.columns import Columns
 from crdtcat.table.reads import Reads
 from crdtcat.table.writes import Writes
+from crdtcat.transaction.staged import StagedSession
 
 
 class StagedTable(Reads, Writes, Columns):

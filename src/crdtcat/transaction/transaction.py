@@ -19,17 +19,17 @@ from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict, InvalidArgument
 from crdtcat.head import Head, Version
 from crdtcat.head.snapshot import versions_of
-from crdtcat.incarnations import MAIN
-from crdtcat.locks import ForkSafeLock
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.log import Log
 from crdtcat.names import validate_branch_name, validate_table_name
 from crdtcat.session import Session
-from crdtcat.staged import StagedSession
+from crdtcat.support.locks import ForkSafeLock
 from crdtcat.transaction.commit import require_one_branch
 from crdtcat.transaction.ending import Ending
 from crdtcat.transaction.forks import Kept, Name, require_as_it_was, require_joinable
 from crdtcat.transaction.joining import Joining, joined
 from crdtcat.transaction.pinning import Known, pin, require_one_mode
+from crdtcat.transaction.staged import StagedSession
 from crdtcat.transaction.table import StagedTable
 from crdtcat.writing.restamp import StagedVersion
 from crdtcat.writing.writer import Writer

@@ -16,9 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crdtcat.arguments import require_branch_name
-from crdtcat.closing import require_settled
-from crdtcat.ending import end_log
 from crdtcat.errors import (
     AlreadyExists,
     Corrupt,
@@ -39,12 +36,15 @@ from crdtcat.format.refs import (
 )
 from crdtcat.format.settings import dropped_name, log_folder
 from crdtcat.head import Snapshot
-from crdtcat.incarnations import MAIN, exists
-from crdtcat.letting_go import let_go
+from crdtcat.lifecycle.closing import require_settled
+from crdtcat.lifecycle.ending import end_log
+from crdtcat.lifecycle.incarnations import MAIN, exists
+from crdtcat.lifecycle.letting_go import let_go
 from crdtcat.log import Log
 from crdtcat.names import validate_branch_name
 from crdtcat.session import Session
 from crdtcat.store import Store
+from crdtcat.support.arguments import require_branch_name
 from crdtcat.verbs.naming import branch_holds, main_of, require_held
 from crdtcat.verbs.starts import short_snapshot
 from crdtcat.verbs.travel import At, head_at

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.cas.reading import Read
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import Ops
 from crdtcat.format.row_ops import RowOps
 from crdtcat.head import Head, Version
 from crdtcat.head.naming import row_ids
 from crdtcat.intervals.runs import Integers
-from crdtcat.reading import Read
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.located import all_rows_of, located, rows_between
 from crdtcat.scan.plan import Plan, make_plan

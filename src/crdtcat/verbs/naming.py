@@ -19,7 +19,7 @@ from crdtcat.drive import store_now_ms
 from crdtcat.errors import Expired, NotFound
 from crdtcat.head import Snapshot
 from crdtcat.head.snapshot import versions_of
-from crdtcat.horizons import ABANDONED_MS, Proposal, proposals
+from crdtcat.lifecycle.horizons import ABANDONED_MS, Proposal, proposals
 from crdtcat.log import Log
 from crdtcat.log.files import ids_of
 from crdtcat.log.log import ID_FIELDS

@@ -19,9 +19,9 @@ import pyarrow as pa
 from crdtcat.chunks.foreign import ForeignFile, read_foreign
 from crdtcat.errors import InvalidArgument, InvalidName, SchemaMismatch, UserError
 from crdtcat.format.ops import ColumnId
-from crdtcat.pools import ThreadPool
 from crdtcat.store import ObjectInfo, Store, open_store
 from crdtcat.store.local import LocalStore
+from crdtcat.support.pools import ThreadPool
 from crdtcat.writing.fit import Known, KnownColumn, fit
 from crdtcat.writing.imported import ImportUnit, Run, SourceFile
 

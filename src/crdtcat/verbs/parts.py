@@ -16,10 +16,10 @@ from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.errors import InvalidArgument, SchemaMismatch
 from crdtcat.format.ops import Ops
 from crdtcat.head import Version
-from crdtcat.interrupts import carried_through
 from crdtcat.options import Options
 from crdtcat.session import Session
 from crdtcat.store import Store
+from crdtcat.support.interrupts import carried_through
 from crdtcat.verbs.rows import append, check_commit, check_no_column, learn, plan_rows, removals, staging_of
 from crdtcat.verbs.travel import head_at
 from crdtcat.writing.fit import fit

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from crdtcat import limits
-from crdtcat.arguments import require_flag
+from crdtcat.cas.reading import Read
 from crdtcat.chunks.entry_order import take_orders
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded, SchemaMismatch
@@ -27,9 +27,9 @@ from crdtcat.format.sections import Array
 from crdtcat.format.version import pack, unpack
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.naming import row_ids, tags_of
-from crdtcat.reading import Read
 from crdtcat.scan.located import all_rows_of
 from crdtcat.session import Session
+from crdtcat.support.arguments import require_flag
 from crdtcat.verbs.moved import require_nothing_else
 from crdtcat.verbs.scope import partition_scope
 from crdtcat.writing.fit import Fit, conform, fit

@@ -11,7 +11,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from crdtcat.arguments import require_names
 from crdtcat.chunks.ingest import check_schema
 from crdtcat.chunks.keys import can_be_key
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
@@ -21,6 +20,7 @@ from crdtcat.errors import CapabilityMissing, InvalidArgument
 from crdtcat.format.settings import ColumnSetting, Settings
 from crdtcat.names import validate_column_name
 from crdtcat.store import Store
+from crdtcat.support.arguments import require_names
 
 MODES: Final = ("merge", "cas")
 COLUMNS_TOLD: Final = 5  # of those that differ, in one message

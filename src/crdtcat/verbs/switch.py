@@ -2,9 +2,9 @@
 
 The switch is a claim of the next number, so of several that switch one is first, and everything in the log is
 before it, after it, or a straggler (`crdtcat.log.modes`). To CAS mode it is announced, and made when every
-commit has had time to be stored or to see that (`crdtcat.modes`). To merge mode there is nothing to wait for:
-whoever is in CAS mode meets it. Then the settings follow, for handles that are opened later. Being cut off
-anywhere leaves a table in one mode or the other, and the verb can be repeated.
+commit has had time to be stored or to see that (`crdtcat.cas.modes`). To merge mode there is nothing to wait
+for: whoever is in CAS mode meets it. Then the settings follow, for handles that are opened later. Being cut
+off anywhere leaves a table in one mode or the other, and the verb can be repeated.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 
+from crdtcat.cas.modes import ModeSwitched, announcement
+from crdtcat.cas.switching import claim_switch
 from crdtcat.drive import put_all
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Version
-from crdtcat.incarnations import succeed
+from crdtcat.lifecycle.incarnations import succeed
 from crdtcat.log.modes import switch_of
-from crdtcat.modes import ModeSwitched, announcement
 from crdtcat.session import Session
-from crdtcat.switching import claim_switch
 from crdtcat.verbs.settings import MODES, require_exclusion
 from crdtcat.writing.version_keys import version_of
 

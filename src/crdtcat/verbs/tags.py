@@ -16,8 +16,8 @@ from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.head import Snapshot
 from crdtcat.names import validate_tag_name
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.session import Session
+from crdtcat.support.object_bytes import ObjectBytes
 
 _SUFFIX: Final = ".json"
 

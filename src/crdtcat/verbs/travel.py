@@ -7,16 +7,16 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 
-from crdtcat.arguments import is_no_moment, require_flag
 from crdtcat.clock import VersionId, hlc
-from crdtcat.closing import require_settled
 from crdtcat.errors import AlreadyExists, Expired, InvalidArgument, InvalidName, LimitExceeded, NotFound
 from crdtcat.format.sections import Array
 from crdtcat.head import Head, Snapshot, Version
 from crdtcat.head.snapshot import is_token, versions_of
+from crdtcat.lifecycle.closing import require_settled
 from crdtcat.log import select
 from crdtcat.log.log import ID, Log
 from crdtcat.session import Session
+from crdtcat.support.arguments import is_no_moment, require_flag
 from crdtcat.verbs.naming import require_held, tag_holds
 from crdtcat.verbs.tags import encode_tag, list_tags, moving, read_tag, tag_path
 

@@ -15,11 +15,11 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from crdtcat.cas.reading import Read
 from crdtcat.chunks.types import from_storage, storage_type
 from crdtcat.errors import InvalidArgument, SchemaMismatch
 from crdtcat.format.kinds import GONE
 from crdtcat.head import Head, Version
-from crdtcat.reading import Read
 from crdtcat.scan import Scan
 from crdtcat.session import Session
 from crdtcat.verbs.rows import append, check_commit, new_stager

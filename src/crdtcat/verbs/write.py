@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from crdtcat.cas.reading import EVERYTHING
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.difference import EditScript, difference
 from crdtcat.errors import InvalidArgument
@@ -27,7 +28,6 @@ from crdtcat.head import Head, Version
 from crdtcat.head.naming import row_ids
 from crdtcat.intervals.runs import Integers
 from crdtcat.protocol import Put
-from crdtcat.reading import EVERYTHING
 from crdtcat.session import Session
 from crdtcat.verbs.become import Becoming, becoming
 from crdtcat.verbs.rows import check_commit, new_stager, removals

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crdtcat.cas.reading import EVERYTHING
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.keys import sorted_by_key, taken
 from crdtcat.chunks.read import FooterCache
@@ -23,7 +24,6 @@ from crdtcat.format.ops import Ops
 from crdtcat.head import Head, Version
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.protocol import Put
-from crdtcat.reading import EVERYTHING
 from crdtcat.scan import Scan
 from crdtcat.scan.shown import retyped
 from crdtcat.session import Session

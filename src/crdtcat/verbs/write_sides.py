@@ -28,7 +28,6 @@ from crdtcat.head.columns import Column
 from crdtcat.head.naming import row_ids
 from crdtcat.intervals.runs import Integers
 from crdtcat.options import Options
-from crdtcat.pools import ThreadPool
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.execute import Execution
@@ -36,6 +35,7 @@ from crdtcat.scan.plan import make_plan
 from crdtcat.scan.shown import retyped
 from crdtcat.scan.units import Unit, units
 from crdtcat.session import Session
+from crdtcat.support.pools import ThreadPool
 from crdtcat.writing.fit import Fit, conform
 from crdtcat.writing.slabs import chunk_sizes
 

@@ -16,7 +16,7 @@ import secrets
 from typing import Final
 
 from crdtcat.clock import HybridClock
-from crdtcat.locks import ForkSafeLock
+from crdtcat.support.locks import ForkSafeLock
 from crdtcat.writing.writer import Writer
 
 KEPT: Final = 1024  # pairs remembered; one forgotten costs a new writer id, nothing more

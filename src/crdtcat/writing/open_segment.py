@@ -14,7 +14,7 @@ from typing import Protocol
 from crdtcat.chunks.segment import laid_out, linked, segment_name
 from crdtcat.chunks.stretch import MAGIC, Stretch
 from crdtcat.protocol import Put
-from crdtcat.scattered import Scattered
+from crdtcat.support.scattered import Scattered
 from crdtcat.writing.reuse import Place, StoredSegment
 
 

@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from typing import Final
 
 from crdtcat.chunks.stretch import Stretch
-from crdtcat.pools import ThreadPool
 from crdtcat.protocol import Put
+from crdtcat.support.pools import ThreadPool
 from crdtcat.writing.open_segment import Ahead, OpenSegment
 from crdtcat.writing.reuse import Place
 

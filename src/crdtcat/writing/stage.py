@@ -32,8 +32,8 @@ from crdtcat.format.kinds import ROWS
 from crdtcat.format.schema_code import encode_schema
 from crdtcat.limits import PARTITION_VALUES_PER_COMMIT_MAX
 from crdtcat.options import Options
-from crdtcat.pools import ThreadPool
 from crdtcat.protocol import Put
+from crdtcat.support.pools import ThreadPool
 from crdtcat.writing.fit import Fit, conform, full_columns
 from crdtcat.writing.open_segment import Ahead
 from crdtcat.writing.prepared import Piece, Prepared, prepare

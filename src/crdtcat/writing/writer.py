@@ -25,9 +25,9 @@ from crdtcat.errors import (
     StoreFull,
 )
 from crdtcat.format.version import encode_version
-from crdtcat.locks import ForkSafeLock
 from crdtcat.protocol import Outcome, Publish, Put, version_name
 from crdtcat.store import Store
+from crdtcat.support.locks import ForkSafeLock
 from crdtcat.writing.recent import Recent
 
 

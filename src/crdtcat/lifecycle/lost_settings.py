@@ -13,7 +13,7 @@ from typing import Final
 
 from crdtcat.errors import Corrupt, InvalidName
 from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
-from crdtcat.incarnations import MAIN, current_settings, drop, is_switched, lost
+from crdtcat.lifecycle.incarnations import MAIN, current_settings, drop, is_switched, lost
 from crdtcat.protocol import is_claim
 from crdtcat.store import Missing, Store
 

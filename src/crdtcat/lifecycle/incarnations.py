@@ -25,11 +25,11 @@ from crdtcat.errors import Corrupt, DataError, NotFound
 from crdtcat.format.settings import Settings, decode_settings, dropped_name, log_folder, settings_name
 from crdtcat.log import State
 from crdtcat.log.modes import mode_of
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import Reader, is_claim
 from crdtcat.store import Missing, Store
 from crdtcat.store.naming import is_part
 from crdtcat.store.values import Answers
+from crdtcat.support.object_bytes import ObjectBytes
 
 MAIN: Final = "main"
 Found = Settings | DataError | None

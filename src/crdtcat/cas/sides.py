@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crdtcat.cached import cached_property
-from crdtcat.changes import LogChange
+from crdtcat.cas.changes import LogChange
+from crdtcat.cas.reading import claimed_above
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import no_rows
 from crdtcat.clock import VersionId
@@ -32,13 +32,13 @@ from crdtcat.head import Head
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, expand
 from crdtcat.log import Log, select
-from crdtcat.reading import claimed_above
 from crdtcat.scan import Scan
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.masks import filter_schema
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.shown import as_shown
+from crdtcat.support.cached import cached_property
 from crdtcat.writing.fit import Known, known_from_head
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 Warm, a commit is one PUT, or two with a segment: the handle knows the last claim and tries the next number;
 one whose last commit had to pass others looks there first. After a lost race it reads who was faster and
 tries again at once, except after the second, when it pauses; whoever has won lets others go first
-(`crdtcat.pauses`). Everything that is done again is done because a number was taken, so `retries` bounds it.
+(`crdtcat.cas.pauses`). Everything that is done again is done because a number was taken, so `retries` bounds
+it.
 
 What to ask for and what to make of the answers is `crdtcat.protocol.committer`; here are the clock, the
 pauses, the reading of the log, and what the table's policy says about conflicts. The knowledge whose age
@@ -20,30 +21,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crdtcat.changes import KnownKeys, LogChange
-from crdtcat.clock import VersionId
-from crdtcat.cold_claims import begin, beyond_claims, holds, newest
-from crdtcat.conflicts import Overlap
-from crdtcat.conflicts.resolve import Policy
-from crdtcat.decisions import decide, read_decision
-from crdtcat.drive import Unclear, answers, cause, elapsed_clock, put_all, reason
-from crdtcat.errors import CommitContended, CommitUnknown, CrdtcatError, StoreError, StoreUnavailable
-from crdtcat.format.version import TO_CAS, TO_MERGE
-from crdtcat.key_reading import key_reader
-from crdtcat.log import Log
-from crdtcat.modes import ModeSwitched, knows_switch
-from crdtcat.pauses import (
+from crdtcat.cas.changes import KnownKeys, LogChange
+from crdtcat.cas.cold_claims import begin, beyond_claims, holds, newest
+from crdtcat.cas.decisions import decide, read_decision
+from crdtcat.cas.key_reading import key_reader
+from crdtcat.cas.modes import ModeSwitched, knows_switch
+from crdtcat.cas.pauses import (
     PAUSED_RACE,
     losers_pause_seconds,
     pause_seconds,
     rest_seconds,
 )
+from crdtcat.cas.reading import Note, asked_of, claimed_above
+from crdtcat.cas.resolving import resolved
+from crdtcat.cas.telling import conflict, named
+from crdtcat.clock import VersionId
+from crdtcat.conflicts import Overlap
+from crdtcat.conflicts.resolve import Policy
+from crdtcat.drive import Unclear, answers, cause, elapsed_clock, put_all, reason
+from crdtcat.errors import CommitContended, CommitUnknown, CrdtcatError, StoreError, StoreUnavailable
+from crdtcat.format.version import TO_CAS, TO_MERGE
+from crdtcat.log import Log
 from crdtcat.protocol import Created, Get, Got, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
 from crdtcat.protocol.committer import Committer
-from crdtcat.reading import Note, asked_of, claimed_above
-from crdtcat.resolving import resolved
-from crdtcat.telling import conflict, named
 from crdtcat.writing.writer import Slot, advice
 
 if TYPE_CHECKING:

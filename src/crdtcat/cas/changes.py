@@ -13,21 +13,21 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crdtcat.cached import cached_property
+from crdtcat.cas.cold_claims import newest
+from crdtcat.cas.key_reading import KeyReader
+from crdtcat.cas.modes import ModeSwitched
+from crdtcat.cas.reading import Asked
 from crdtcat.clock import VersionId
-from crdtcat.cold_claims import newest
 from crdtcat.conflicts import Answer, Kind, Overlap, WriteSet, overlaps, write_set
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.conflicts.tagged_rows import TaggedRows
 from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
-from crdtcat.key_reading import KeyReader
 from crdtcat.log import Log, join
 from crdtcat.log.commits import log_of_commit
-from crdtcat.modes import ModeSwitched
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol import claim_name
 from crdtcat.protocol.claimer import NO_CLAIM, Parent, Verdict
-from crdtcat.reading import Asked
+from crdtcat.support.cached import cached_property
+from crdtcat.support.object_bytes import ObjectBytes
 from crdtcat.writing.writer import Slot
 
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from crdtcat.cas.modes import ModeSwitched
+from crdtcat.cas.pauses import Pace
 from crdtcat.clock import VersionId
 from crdtcat.drive import elapsed_clock
 from crdtcat.errors import DataError
@@ -23,12 +25,10 @@ from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.version import TO_MERGE, UPKEEP, decode_version
 from crdtcat.log import Log, State
 from crdtcat.log.modes import mode_of
-from crdtcat.modes import ModeSwitched
-from crdtcat.object_bytes import ObjectBytes
-from crdtcat.pauses import Pace
 from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
 from crdtcat.protocol.claimer import Claimer, Parent
 from crdtcat.protocol.names import hint_name, last
+from crdtcat.support.object_bytes import ObjectBytes
 
 if TYPE_CHECKING:
     from crdtcat.head import Head

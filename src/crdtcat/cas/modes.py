@@ -1,7 +1,7 @@
 """The mode of a handle: what its log says, or, before it has read it, its settings.
 
 The log decides (`crdtcat.log.modes`); a handle learns it with the next listing. What has to happen while one
-is switched is in `crdtcat.switching`. No request.
+is switched is in `crdtcat.cas.switching`. No request.
 """
 
 from __future__ import annotations

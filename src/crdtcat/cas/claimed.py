@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from crdtcat.claiming import commit_claim
+from crdtcat.cas.claiming import commit_claim
+from crdtcat.cas.modes import ModeSwitched
+from crdtcat.cas.reading import Note
+from crdtcat.cas.telling import tell_rest
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict, CommitContended, Expired, InvalidArgument
-from crdtcat.locks import ForkSafeLock
-from crdtcat.modes import ModeSwitched
 from crdtcat.protocol import Put
 from crdtcat.protocol.claimer import Parent
-from crdtcat.reading import Note
-from crdtcat.telling import tell_rest
+from crdtcat.support.locks import ForkSafeLock
 from crdtcat.writing.version_keys import version_of
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def commit_claimed(
     """Commit a version under the next number. `since` and `tried`: the claim that an earlier try followed,
     and what became of it, if anything did.
 
-    Raises as `crdtcat.claiming.commit_claim` does. A `CommitConflict` costs a refresh more: it tells of every
-    commit that came between.
+    Raises as `crdtcat.cas.claiming.commit_claim` does. A `CommitConflict` costs a refresh more: it tells of
+    every commit that came between.
     """
     notes, tried = session.notes.all() if notes is None else notes, [] if tried is None else tried
     if tried:  # others may have gone on from there

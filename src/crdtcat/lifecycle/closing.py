@@ -23,7 +23,7 @@ from crdtcat.errors import (
     StoreError,
     StoreUnavailable,
 )
-from crdtcat.horizons import is_late
+from crdtcat.lifecycle.horizons import is_late
 from crdtcat.log import State
 from crdtcat.protocol import Reader
 from crdtcat.protocol.closer import PASSES_MAX, Closer

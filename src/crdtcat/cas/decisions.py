@@ -21,9 +21,9 @@ from crdtcat.format.decision import decode_decision, encode_decision
 from crdtcat.format.version import UPKEEP
 from crdtcat.log import State
 from crdtcat.log.transactions import transactions_in
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.protocol.names import decision_name
 from crdtcat.store import Missing, Store
+from crdtcat.support.object_bytes import ObjectBytes
 
 if TYPE_CHECKING:
     from crdtcat.session import Session

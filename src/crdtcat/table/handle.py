@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crdtcat.incarnations import MAIN
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.session import Session
 
 

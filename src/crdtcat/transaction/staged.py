@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+from crdtcat.cas.reading import Asked, Read
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import WriteSet, write_set
 from crdtcat.drive import put_all
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.version import encode_version
 from crdtcat.head import Head, Version
-from crdtcat.locks import ForkSafeLock
 from crdtcat.log import Log, State, join
 from crdtcat.protocol import Put, Reader
-from crdtcat.reading import Asked, Read
 from crdtcat.session import Session
+from crdtcat.support.locks import ForkSafeLock
 from crdtcat.writing.fit import Known
 from crdtcat.writing.knowledge import Knowledge
 from crdtcat.writing.restamp import StagedVersion, restamped, staged_log

@@ -11,20 +11,20 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from crdtcat.decisions import read_decision, status_in
-from crdtcat.ending import end_log
+from crdtcat.cas.decisions import read_decision, status_in
+from crdtcat.catalog.tended_catalog import TendedCatalog
 from crdtcat.errors import Corrupt, InvalidArgument, InvalidName, NotFound
 from crdtcat.first_page import with_first_page
 from crdtcat.format.settings import MARKER, MARKER_NAME, Settings, check_marker, log_folder, settings_name
-from crdtcat.incarnations import MAIN, Found, all_settings, current_settings, drop, table_folders
-from crdtcat.locks import ForkSafeLock
-from crdtcat.lost_settings import drop_likely, is_there, known_or_likely, require_none
+from crdtcat.lifecycle.ending import end_log
+from crdtcat.lifecycle.incarnations import MAIN, Found, all_settings, current_settings, drop, table_folders
+from crdtcat.lifecycle.lost_settings import drop_likely, is_there, known_or_likely, require_none
 from crdtcat.maintenance import CatalogStats, Depth, Progress, TableStats, VerifyReport
 from crdtcat.names import validate_table_name
-from crdtcat.object_bytes import ObjectBytes
 from crdtcat.session import Session
+from crdtcat.support.locks import ForkSafeLock
+from crdtcat.support.object_bytes import ObjectBytes
 from crdtcat.table import Table
-from crdtcat.tended_catalog import TendedCatalog
 from crdtcat.verbs.branches import end_all
 from crdtcat.verbs.settings import require_exclusion
 

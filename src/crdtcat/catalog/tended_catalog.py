@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from crdtcat.arguments import require_flag
+from crdtcat.catalog.importing import ImportResult, import_here, plan_import
+from crdtcat.catalog.sql import query as answer
 from crdtcat.clock import HybridClock
 from crdtcat.errors import NotFound
 from crdtcat.format.settings import dropped_name, parse_log_folder
-from crdtcat.importing import ImportResult, import_here, plan_import
-from crdtcat.incarnations import MAIN, exists
+from crdtcat.lifecycle.incarnations import MAIN, exists
 from crdtcat.maintenance import (
     GarbageResult,
     Progress,
@@ -28,8 +28,8 @@ from crdtcat.maintenance.progress import teller
 from crdtcat.maintenance.transactions import TransactionsResult, collect_transactions, is_needed
 from crdtcat.options import COLLECT_GRACE_SECONDS, Options
 from crdtcat.session import Session
-from crdtcat.sql import query as answer
 from crdtcat.store import Store
+from crdtcat.support.arguments import require_flag
 from crdtcat.table import Table
 from crdtcat.verbs.branches import Life, open_life
 from crdtcat.verbs.travel import At

@@ -8,20 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from crdtcat.arguments import require_flag
+from crdtcat.catalog.named_tables import NamedTables
 from crdtcat.clock import HybridClock
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.drive import elapsed_clock
 from crdtcat.errors import AlreadyExists
 from crdtcat.format.settings import Settings
 from crdtcat.head import Version
-from crdtcat.incarnations import MAIN, create, current_settings
-from crdtcat.locks import ForkSafeLock
-from crdtcat.named_tables import NamedTables
+from crdtcat.lifecycle.incarnations import MAIN, create, current_settings
 from crdtcat.names import validate_table_name
 from crdtcat.options import make_options
 from crdtcat.protocol.claimer import Parent
 from crdtcat.store import Store, open_store
+from crdtcat.support.arguments import require_flag
+from crdtcat.support.locks import ForkSafeLock
 from crdtcat.table import Table
 from crdtcat.transaction import Transaction
 from crdtcat.verbs.parts import append_first

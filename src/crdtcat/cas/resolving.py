@@ -1,7 +1,8 @@
 """Settling conflicts with the rows at hand: resolvers that are functions, and `theirs` for single cells.
 
 What can be settled from row ids alone is in `crdtcat.conflicts.resolve`. Here are the answers that need
-values: a function is given both sides (`crdtcat.sides.Sides`) and answers "ours", "theirs", "fail", or rows:
+values: a function is given both sides (`crdtcat.cas.sides.Sides`) and answers "ours", "theirs", "fail", or
+rows:
 
 - where both set the same cells, the values that mine shall write instead: its cells are staged anew;
 - where one side has the rows no longer, rows that mine shall add besides (`WITH_ROWS`), under new ids;
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.changes import LogChange
+from crdtcat.cas.changes import LogChange
+from crdtcat.cas.sides import Sides, cells
 from crdtcat.chunks.types import cast_lossless, restored, to_storage
 from crdtcat.conflicts import Answer, Kind, Overlap
 from crdtcat.conflicts.resolve import (
@@ -39,7 +41,6 @@ from crdtcat.format.schema_code import decode_schema
 from crdtcat.head import Head
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, expand
-from crdtcat.sides import Sides, cells
 from crdtcat.writing.bodies import CHUNK_KEYS, joined_bodies
 from crdtcat.writing.fit import conform, fit, fit_some, known_from_head
 from crdtcat.writing.incoming import Incoming

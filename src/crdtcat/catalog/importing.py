@@ -18,15 +18,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from crdtcat.arguments import require_flag, require_names
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.head import Version
-from crdtcat.incarnations import MAIN
-from crdtcat.interrupts import carried_through
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.upkeep import upkeep
-from crdtcat.pools import ThreadPool
 from crdtcat.store import Store
+from crdtcat.support.arguments import require_flag, require_names
+from crdtcat.support.interrupts import carried_through
+from crdtcat.support.pools import ThreadPool
 from crdtcat.verbs.imported_files import ids_of, key_of, not_yet
 from crdtcat.verbs.parquet_files import open_source, read_files, units_of
 from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
@@ -35,8 +35,8 @@ from crdtcat.writing.part import Staging
 from crdtcat.writing.slabs import chunk_sizes
 
 if TYPE_CHECKING:
+    from crdtcat.catalog.tended_catalog import TendedCatalog
     from crdtcat.table import Table
-    from crdtcat.tended_catalog import TendedCatalog
 
 COMMITS: Final = ("job", "file")
 THREADS_MAX: Final = 4  # each holds a unit

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
-from crdtcat.cached import cached_property
-from crdtcat.changes import LogChange
-from crdtcat.claiming import Committing
+from crdtcat.cas.changes import LogChange
+from crdtcat.cas.claiming import Committing
+from crdtcat.cas.decisions import decide, read_decision
+from crdtcat.cas.modes import ModeSwitched
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import WriteSet, write_set
-from crdtcat.decisions import decide, read_decision
 from crdtcat.drive import elapsed_clock
 from crdtcat.errors import (
     CommitConflict,
@@ -30,10 +30,10 @@ from crdtcat.errors import (
 )
 from crdtcat.format.version import OPERATIONS, decode_version, encode_version
 from crdtcat.log import Log, join
-from crdtcat.modes import ModeSwitched
 from crdtcat.protocol.claimer import Parent
 from crdtcat.session import Session
 from crdtcat.store import Store
+from crdtcat.support.cached import cached_property
 from crdtcat.writing.restamp import StagedVersion, restamped, staged_log
 from crdtcat.writing.writer import Slot, Writer, check_clock
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from crdtcat.changes import LogChange
+from crdtcat.cas.changes import LogChange
+from crdtcat.cas.modes import ModeSwitched
+from crdtcat.cas.reading import claimed_above
+from crdtcat.cas.sides import Sides, names_of
 from crdtcat.conflicts import Answer, Kind, Overlap
 from crdtcat.conflicts.resolve import possible, stands_as_it_is
 from crdtcat.errors import CommitConflict, CrdtcatError
-from crdtcat.incarnations import MAIN
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.limits import CONFLICTS_MAX
-from crdtcat.modes import ModeSwitched
 from crdtcat.protocol.claimer import Parent
-from crdtcat.reading import claimed_above
-from crdtcat.sides import Sides, names_of
 
 if TYPE_CHECKING:
     from crdtcat.head import Head

@@ -1,10 +1,10 @@
 """SQL over the tables of a catalog, answered by DuckDB.
 
-Which tables a query reads is seen in its text, before it runs (`crdtcat.sql_text`). They are pinned together,
-so that the query sees one snapshot of all of them: a transaction is in each or in none. Each is then a view
-whose rows are read when, and as far as, the query wants them (`crdtcat.scan.duckdb_rows`). A view has a name
-that is used once, so that nothing in the connection changes its meaning. A branch of a table is named behind
-an `@`, which no name has. Nothing is ever written here.
+Which tables a query reads is seen in its text, before it runs (`crdtcat.catalog.sql_text`). They are pinned
+together, so that the query sees one snapshot of all of them: a transaction is in each or in none. Each is
+then a view whose rows are read when, and as far as, the query wants them (`crdtcat.scan.duckdb_rows`). A view
+has a name that is used once, so that nothing in the connection changes its meaning. A branch of a table is
+named behind an `@`, which no name has. Nothing is ever written here.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from crdtcat.cas.reading import EVERYTHING
+from crdtcat.catalog.sql_text import asks_for_every_table, described, table_names, with_views
 from crdtcat.errors import InvalidArgument, InvalidName, NotFound
 from crdtcat.head import Head
-from crdtcat.incarnations import MAIN
-from crdtcat.interrupts import stopped_by
-from crdtcat.reading import EVERYTHING
+from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.scan import Scan
 from crdtcat.scan.frames import as_duckdb_view, duckdb_module, require_connection
-from crdtcat.sql_text import asks_for_every_table, described, table_names, with_views
+from crdtcat.support.interrupts import stopped_by
 from crdtcat.table import Table
 from crdtcat.transaction.pinning import Known, pin
 from crdtcat.verbs.travel import At, head_at
 
 if TYPE_CHECKING:
-    from crdtcat.tended_catalog import TendedCatalog
+    from crdtcat.catalog.tended_catalog import TendedCatalog
 
 _QUERIES: Final = ("SELECT", "EXPLAIN")
 

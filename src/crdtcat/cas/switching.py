@@ -21,14 +21,14 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from crdtcat.claiming import commit_claim
+from crdtcat.cas.claiming import commit_claim
+from crdtcat.cas.modes import ModeSwitched
 from crdtcat.clock import VersionId
 from crdtcat.drive import elapsed_clock
 from crdtcat.errors import CommitContended, CommitUnknown, StoreError
 from crdtcat.format.version import OPERATIONS
 from crdtcat.head.stragglers import stragglers
-from crdtcat.horizons import greatest
-from crdtcat.modes import ModeSwitched
+from crdtcat.lifecycle.horizons import greatest
 
 if TYPE_CHECKING:
     from crdtcat.head import Head

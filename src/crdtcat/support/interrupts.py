@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from crdtcat.pools import threads_can_start
+from crdtcat.support.pools import threads_can_start
 
 _T = TypeVar("_T")
 
