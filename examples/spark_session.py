@@ -32,6 +32,7 @@ def quiet_session(name: str) -> Iterator[Any]:
         .appName(name)
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
+        .config("spark.python.daemon.module", "crdtcat.spark.daemon")  # workers start with crdtcat loaded
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4")

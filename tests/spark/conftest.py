@@ -31,6 +31,7 @@ def new_session(master: str, settings: dict[str, str] | None = None) -> Any:
         # Where a stage's files are lost, Spark strikes out the process that had them. In local mode that is
         # its own, which can never register again: every heartbeat fails, and at the 60th the JVM would exit.
         "spark.executor.heartbeat.maxFailures": str(2**31 - 1),
+        "spark.python.daemon.module": "crdtcat.spark.daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",

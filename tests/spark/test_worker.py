@@ -19,7 +19,7 @@ from crdtcat import Catalog
 from crdtcat.spark import load
 from crdtcat.spark.pinned import pin
 from crdtcat.spark.reading import Selection
-from crdtcat.spark.worker import acknowledge, task_begins
+from crdtcat.spark.worker import SETTLED_AFTER, _Worker, acknowledge, task_begins
 from crdtcat.spark.writing import plan_write
 
 
@@ -31,17 +31,19 @@ def test_imported_modules_are_set_apart_once(spark: Any, tmp_path: Path) -> None
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         assert sum(batch.num_rows for batch in batches) == 1
-        frozen = gc.get_freeze_count()
+        settled, frozen = _Worker.tasks >= SETTLED_AFTER, gc.get_freeze_count()
         for _ in range(3):
             task_begins()
         kept: list[object] = []
         kept.append(kept)  # what a task makes is collected as ever
         del kept
-        yield pa.record_batch({"frozen": [frozen], "later": [gc.get_freeze_count()], "found": [gc.collect()]})
+        figures = {"frozen": [frozen], "later": [gc.get_freeze_count()], "found": [gc.collect()]}
+        yield pa.record_batch({"settled": [settled], **figures})
 
-    rows = spark.range(0, 4, 1, 4).mapInArrow(look, "frozen long, later long, found long").collect()
-    assert max(row.frozen for row in rows) > 10_000
-    assert all(row.later <= row.frozen for row in rows if row.frozen)  # nothing is added afterwards
+    schema = "settled boolean, frozen long, later long, found long"
+    rows = spark.range(0, 4, 1, 4).mapInArrow(look, schema).collect()
+    assert max(row.frozen for row in rows if row.settled) > 10_000
+    assert all(row.later <= row.frozen for row in rows if row.settled)  # nothing is added afterwards
     assert all(row.found >= 1 for row in rows)
 
 
