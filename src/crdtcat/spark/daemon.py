@@ -8,7 +8,7 @@ their own, which no setting changes.)
 
 Spark imports nothing before a fork because libraries may start threads, which do not live on in the child.
 Two are started here, by OpenBLAS (numpy) and by jemalloc (pyarrow). Both libraries know of forks and start
-theirs again; crdtcat's own threads start with what is first read or written, never on import. Tests hold both.
+theirs again; crdtcat's own threads start with what is first read or written, never on import. Tests hold it.
 """
 
 from __future__ import annotations
