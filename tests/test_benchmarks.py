@@ -57,7 +57,6 @@ from benchmarks.suites import (
 )
 from benchmarks.tasks import REWRITTEN, Bench
 from crdtcat.log import encode_bundle
-from tests.jvm import SUBMITTED
 
 TINY = Job("tiny", ("raw", "crdtcat"))
 RUNS = {
@@ -225,10 +224,8 @@ def test_storage_counts_bytes_of_versions_that_read_back() -> None:
         assert all(float(str(ratio)) >= 0.9 for ratio in column(one, "ratio to one"))
 
 
-@pytest.mark.parametrize("suite", ["heads", "merge", "reads", "spark", "trees", "writes"])
-def test_suites_of_crdtcat_alone(suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in SUBMITTED.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.parametrize("suite", ["heads", "merge", "reads", "trees", "writes"])  # spark: tests/spark
+def test_suites_of_crdtcat_alone(suite: str) -> None:
     results = RUNS[suite](TINY)
     assert all(table.rows for table in results.tables)
 
