@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.table import Table
 from crdtcat.testing.invariants import head_value
+from tests.bounds import bounded
 from tests.branches.test_branches import numbers, started
 from tests.catalog.lakes import another, lake, objects
 
@@ -156,7 +157,7 @@ def _do(table: Table, verb: str, number: int) -> Any:
             return table.collect()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=bounded(60, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(_steps)
 def test_merged_both_ways_everybody_has_the_same_head(steps: list[tuple[str, str]]) -> None:
     """Three branches, any verbs and merges between them; then everything into everything. What each branch

@@ -27,7 +27,7 @@ def _found(table: pa.Table) -> list[int]:
     return found
 
 
-@settings(max_examples=bounded(300, 2), deadline=None)
+@settings(max_examples=bounded(300, 4), deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_branch_made_while_its_source_is_deleted_is_whole_or_not_there(seed: int) -> None:
     stage, url = Stage(seed), f"memory://branch-race-{secrets.token_hex(6)}"
@@ -51,7 +51,7 @@ def test_a_branch_made_while_its_source_is_deleted_is_whole_or_not_there(seed: i
         assert _found(fresh.read("t", branch=name)) == [1, 2]
 
 
-@settings(max_examples=bounded(300, 2), deadline=None)
+@settings(max_examples=bounded(300, 4), deadline=None)
 @given(st.integers(0, 2**32))
 def test_of_several_who_make_one_branch_one_does_whatever_is_deleted_meanwhile(seed: int) -> None:
     stage, url = Stage(seed), f"memory://branch-race-{secrets.token_hex(6)}"
@@ -82,7 +82,7 @@ def test_of_several_who_make_one_branch_one_does_whatever_is_deleted_meanwhile(s
         assert fresh.table("t").branches() == {}
 
 
-@settings(max_examples=bounded(200, 2), deadline=None)
+@settings(max_examples=bounded(200, 4), deadline=None)
 @given(st.integers(0, 2**32))
 def test_merges_beside_commits_and_upkeep_lose_nothing(seed: int) -> None:
     stage, url = Stage(seed), f"memory://branch-race-{secrets.token_hex(6)}"

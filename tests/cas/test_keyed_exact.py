@@ -140,7 +140,7 @@ def races(draw: st.DrawFn) -> tuple[bool, int, list[Verb], list[Verb]]:
     return partitioned, inline_bytes, others, mine
 
 
-@settings(max_examples=bounded(4_000, 60), deadline=None)
+@settings(max_examples=bounded(4_000, 120), deadline=None)
 @given(races())
 def test_exactly_the_conflicts_that_looking_at_every_key_finds(
     race: tuple[bool, int, list[Verb], list[Verb]],

@@ -407,7 +407,7 @@ def state(commits: list[Done]) -> dict[int, list[int]]:
 
 
 @given(STEPS)
-@settings(max_examples=bounded(300, 20), deadline=None)
+@settings(max_examples=bounded(300, 40), deadline=None)
 def test_branches_that_merge_in_any_order_are_what_the_plain_model_says(steps: list[Step]) -> None:
     """Three branches, each from the one before. A merge is refused where a version that is carried and one of
     the target that it had not seen touch the same, and else it is the target with these after it."""

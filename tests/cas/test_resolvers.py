@@ -314,7 +314,7 @@ CELLS = st.dictionaries(st.integers(0, 8), CELL, max_size=9)
 
 
 @given(st.lists(CELLS, min_size=1, max_size=3), st.sets(st.integers(0, 8), min_size=1), st.booleans())
-@settings(max_examples=bounded(400, 20), deadline=None)
+@settings(max_examples=bounded(400, 40), deadline=None)
 def test_theirs_and_ours_are_what_a_model_says(others: list[Any], chosen: set[int], both: bool) -> None:
     """Every cell is what the last one set who may: mine where nobody else did, or where mine prevails."""
     for answer in ("ours", "theirs"):

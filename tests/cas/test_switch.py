@@ -346,7 +346,7 @@ PROGRAMS = ("append", "update", "claimed update", "to cas", "to merge", "transac
     seed=st.integers(0, 2**32),
     programs=st.lists(st.lists(st.sampled_from(PROGRAMS), min_size=1, max_size=3), min_size=2, max_size=4),
 )
-@settings(max_examples=bounded(2_000, 40), deadline=None)
+@settings(max_examples=bounded(2_000, 80), deadline=None)
 def test_whatever_races_a_switch_every_acknowledged_commit_counts(
     seed: int, programs: list[list[str]]
 ) -> None:

@@ -26,6 +26,7 @@ from crdtcat import Catalog
 from crdtcat.errors import AlreadyExists, Corrupt, NotFound
 from crdtcat.store.memory import MemoryStore
 from crdtcat.store.requests import Kind
+from tests.bounds import bounded
 from tests.catalog.lakes import another, lake, objects, rows
 
 _T = TypeVar("_T")
@@ -168,7 +169,7 @@ KINDS = st.sampled_from(["commit", "drop", "commit", "drop", "create", "read"])
 PROGRAMS = st.lists(st.lists(KINDS, min_size=2, max_size=6), min_size=2, max_size=3)
 
 
-@settings(deadline=None)
+@settings(max_examples=bounded(100, 2), deadline=None)
 @given(PROGRAMS, st.integers(0, 2**32), st.integers(0, 5))
 def test_no_interleaving_loses_a_commit_or_shows_a_dropped_row(
     programs: list[list[str]], seed: int, before: int

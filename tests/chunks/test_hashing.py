@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from crdtcat.chunks.hashing import chunk_hash, column_hash, hash_table, value_type
 from crdtcat.errors import InvalidArgument, UnsupportedType
 from crdtcat.testing.strategies import arrow_arrays, arrow_tables, arrow_types
+from tests.bounds import bounded
 
 NO_DEADLINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -66,14 +67,14 @@ def pairs(draw: Any) -> tuple[pa.Array, pa.Array]:
     return draw(same), draw(st.one_of(same, arrow_arrays(max_size=3)))
 
 
-@NO_DEADLINE
+@settings(NO_DEADLINE, max_examples=bounded(100, 2))
 @given(pairs())
 def test_hashes_are_equal_exactly_where_type_and_values_are(both: tuple[pa.Array, pa.Array]) -> None:
     left, right = both
     assert (column_hash(left) == column_hash(right)) == (model(left) == model(right))
 
 
-@NO_DEADLINE
+@settings(NO_DEADLINE, max_examples=bounded(100, 2))
 @given(st.data())
 def test_slices_and_chunks_do_not_count(data: st.DataObject) -> None:
     array = data.draw(arrow_arrays(max_size=40))
@@ -89,7 +90,7 @@ def test_slices_and_chunks_do_not_count(data: st.DataObject) -> None:
         assert column_hash(moved.slice(min(3, len(array)))) == whole
 
 
-@NO_DEADLINE
+@settings(NO_DEADLINE, max_examples=bounded(100, 2))
 @given(arrow_tables())
 def test_a_table_hashes_as_its_batches_do(table: pa.Table) -> None:
     chunk, columns = hash_table(table)

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from crdtcat.chunks.ingest import check_schema, reader
 from crdtcat.errors import InvalidArgument, InvalidName, LimitExceeded, SchemaMismatch, UnsupportedType
 from crdtcat.testing.strategies import arrow_tables
+from tests.bounds import bounded
 
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": None}]
 TABLE = pa.Table.from_pylist(ROWS)
@@ -89,7 +90,7 @@ def test_a_reader_is_passed_on_in_bounded_memory() -> None:
 
 
 @given(arrow_tables())
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=bounded(100, 2), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_arrow_tables_pass_unchanged(table: pa.Table) -> None:
     assert reader(table).read_all().schema == table.schema
 

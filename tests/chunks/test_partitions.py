@@ -27,6 +27,7 @@ from crdtcat.chunks.transforms import NAN, applies_to, bucket_of
 from crdtcat.chunks.types import to_storage
 from crdtcat.errors import InvalidArgument, LimitExceeded
 from crdtcat.testing.strategies import arrow_tables, arrow_types
+from tests.bounds import bounded
 
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 TIMED: list[tuple[str, int | None]] = [("year", None), ("month", None), ("day", None), ("hour", None)]
@@ -141,8 +142,8 @@ def tables_to_split(draw: Any) -> tuple[pa.Table, Partitioning]:
     return draw(arrow_tables(schema=pa.schema(columns))), Partitioning(tuple(fields))
 
 
+@settings(relaxed, max_examples=bounded(100, 2))
 @given(tables_to_split())
-@relaxed
 def test_split_is_what_the_model_says(drawn: tuple[pa.Table, Partitioning]) -> None:
     table, partitioning = drawn
     parts = partitioning.split(table)
@@ -168,8 +169,8 @@ def test_split_is_what_the_model_says(drawn: tuple[pa.Table, Partitioning]) -> N
         assert repr(to_storage(part.column("payload")).to_pylist()) == repr(whole.to_pylist())
 
 
+@settings(relaxed, max_examples=bounded(100, 2))
 @given(tables_to_split())
-@relaxed
 def test_ranges_contain_their_rows(drawn: tuple[pa.Table, Partitioning]) -> None:
     table, partitioning = drawn
     for values, part in partitioning.split(table):
@@ -189,8 +190,8 @@ def test_ranges_contain_their_rows(drawn: tuple[pa.Table, Partitioning]) -> None
                     assert hi >= known.max
 
 
+@settings(relaxed, max_examples=bounded(100, 2))
 @given(tables_to_split(), st.randoms(use_true_random=False))
-@relaxed
 def test_groups_come_in_one_order(drawn: tuple[pa.Table, Partitioning], random: Any) -> None:
     table, partitioning = drawn
     rows = list(range(table.num_rows))

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from crdtcat.chunks.python_values import python_array
 from crdtcat.errors import SchemaMismatch
 from crdtcat.testing.strategies import arrow_types
+from tests.bounds import bounded
 
 MIDNIGHT = dt.datetime.combine(dt.date(2024, 5, 1), dt.time())
 NOON = MIDNIGHT.replace(hour=12, microsecond=5)
@@ -148,7 +149,7 @@ def columns(draw: Any) -> tuple[pa.DataType, list[Any]]:
     return t, draw(st.lists(item, min_size=1, max_size=4))
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=bounded(600, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(columns())
 @example((pa.int64(), [1.5]))
 @example((pa.decimal64(1, 1), [np.float32(5.9577695e-13)]))

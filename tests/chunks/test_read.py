@@ -24,6 +24,7 @@ from crdtcat.chunks.storage_types import storage_type
 from crdtcat.errors import Corrupt, InvalidArgument, UnsupportedFormat
 from crdtcat.store import Store, open_store
 from crdtcat.testing.strategies import arrow_tables, arrow_types
+from tests.bounds import bounded
 
 NAME = "data/aa/segment.parquet"
 
@@ -53,7 +54,7 @@ def put(store: Store, chunks: Sequence[pa.Table]) -> tuple[Segment, SegmentRef, 
     return segment, segment.ref(NAME), list(enumerate(segment.chunk_hashes))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=bounded(60, 2), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.data())
 def test_any_columns_of_any_chunks_come_back(data: st.DataObject) -> None:
     store = open_store("memory://test-read-any")

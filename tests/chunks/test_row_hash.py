@@ -17,6 +17,7 @@ from crdtcat.chunks import row_hash, value_hash
 from crdtcat.chunks.row_hash import column_hashes, finish, null_hash, row_hashes
 from crdtcat.errors import UnsupportedType
 from crdtcat.testing.strategies import arrow_arrays, arrow_tables
+from tests.bounds import bounded
 from tests.chunks.test_hashing import plain, unrolled
 
 NO_DEADLINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,7 +29,7 @@ def model(array: pa.Array) -> list[Any]:
     ]
 
 
-@NO_DEADLINE
+@settings(NO_DEADLINE, max_examples=bounded(100, 2))
 @given(arrow_arrays(max_size=12), st.integers(0, 1))
 def test_hashes_are_equal_exactly_where_values_are(array: pa.Array, lane: int) -> None:
     hashes = column_hashes(array, "a", lane=lane).tolist()
@@ -39,7 +40,7 @@ def test_hashes_are_equal_exactly_where_values_are(array: pa.Array, lane: int) -
     assert [hash == null_hash("a", lane=lane) for hash in hashes] == [value is None for value in values]
 
 
-@NO_DEADLINE
+@settings(NO_DEADLINE, max_examples=bounded(100, 2))
 @given(st.data())
 def test_slices_and_chunks_do_not_count(data: st.DataObject) -> None:
     array = data.draw(arrow_arrays(max_size=40))
@@ -49,7 +50,7 @@ def test_slices_and_chunks_do_not_count(data: st.DataObject) -> None:
     assert (column_hashes(pa.chunked_array(parts, array.type), "a") == whole).all()
 
 
-@NO_DEADLINE
+@settings(NO_DEADLINE, max_examples=bounded(100, 2))
 @given(arrow_tables())
 def test_a_row_is_the_sum_of_its_cells(table: pa.Table) -> None:
     total = np.zeros(table.num_rows, np.uint64)
@@ -142,7 +143,7 @@ def test_structured_rows_collide_no_more_than_chance(kind: str, lane: int) -> No
         assert len(GRID) - len(np.unique(part)) < 6 * expected
 
 
-@NO_DEADLINE
+@settings(NO_DEADLINE, max_examples=bounded(100, 2))
 @given(arrow_tables())
 def test_cheap_hashes_of_equal_rows_are_equal(table: pa.Table) -> None:
     cheap, full = row_hashes(table, cheap=True), row_hashes(table)

@@ -25,6 +25,7 @@ from crdtcat.chunks.storage_types import storage_type
 from crdtcat.chunks.stretch import encode_stretch
 from crdtcat.errors import InvalidArgument
 from crdtcat.testing.strategies import arrow_tables, arrow_types
+from tests.bounds import bounded
 
 SLOW_TO_DRAW = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
@@ -86,7 +87,7 @@ def test_the_footer_describes_every_column_of_every_chunk(chunks: list[pa.Table]
     assert sum(segment.encoded_bytes) == end - 4
 
 
-@SLOW_TO_DRAW
+@settings(SLOW_TO_DRAW, max_examples=bounded(100, 2))
 @given(same_schema_tables())
 def test_encodings_name_only_paths_the_file_has(chunks: list[pa.Table]) -> None:
     table = chunks[0]

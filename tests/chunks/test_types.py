@@ -28,6 +28,7 @@ from crdtcat.chunks.types import (
 )
 from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch, UnsupportedFormat, UnsupportedType
 from crdtcat.testing.strategies import arrow_arrays, arrow_tables, arrow_types
+from tests.bounds import bounded
 
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 UNION = pa.sparse_union([pa.field("x", pa.int8())])
@@ -167,8 +168,8 @@ def test_storage_round_trip_is_exact(array: pa.Array) -> None:
     assert same(restored, array)
 
 
+@settings(relaxed, max_examples=bounded(100, 2))
 @given(arrow_tables())
-@relaxed
 def test_parquet_returns_storage_types_without_help(table: pa.Table) -> None:
     columns = [
         to_storage(column, name) for name, column in zip(table.column_names, table.columns, strict=True)

@@ -17,6 +17,7 @@ from crdtcat.conflicts.keys import KeyPart, meeting
 from crdtcat.conflicts.write_set import Cells
 from crdtcat.format.ops import ColumnId, Ops
 from crdtcat.format.row_ids import ID, KeyedTag, RowIds, Tags, whole_chunks
+from tests.bounds import bounded
 
 Row = tuple[int, int]
 CHUNKS, ROWS = 4, 6
@@ -159,7 +160,7 @@ def shown(overlap: Any) -> set[Row]:
     return {(names[overlap.tags[group]], at) for group, at in zip(groups, offsets, strict=True)}
 
 
-@settings(max_examples=400)
+@settings(max_examples=bounded(400, 2))
 @given(changes(), st.lists(changes(), min_size=1, max_size=3))
 def test_exactly_the_conflicts_that_comparing_every_row_finds(
     mine: dict[str, Any], others: list[dict[str, Any]]

@@ -15,9 +15,10 @@ from crdtcat.difference.cells import differing
 from crdtcat.difference.script import EditScript
 from crdtcat.testing.strategies import arrow_arrays, arrow_types
 from crdtcat.verbs.write import OVERLAYS_MAX, change_sets
+from tests.bounds import bounded
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=bounded(100, 2), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_values_are_compared_as_their_hashes_are(data: Any) -> None:
     type = data.draw(arrow_types(depth=1).map(storage_type))

@@ -19,6 +19,7 @@ from crdtcat.chunks.hashing import hash_table
 from crdtcat.difference import EditScript, NewChunk, OldChunk, difference
 from crdtcat.errors import InvalidArgument
 from crdtcat.testing.strategies import arrow_tables
+from tests.bounds import bounded
 
 SIZES = Sizes(16, 64, 128)
 NO_DEADLINE = settings(
@@ -125,7 +126,7 @@ def spliced(table: pa.Table, at: int, more: pa.Table) -> pa.Table:
     return pa.concat_tables([table.slice(0, at), more, table.slice(at)]).combine_chunks()
 
 
-@NO_DEADLINE
+@settings(NO_DEADLINE, max_examples=bounded(100, 2))
 @given(st.data())
 def test_any_rows_of_any_types(data: st.DataObject) -> None:
     schema = data.draw(arrow_tables(max_columns=3)).schema

@@ -128,19 +128,19 @@ def check_model(history: History, listed: int, horizon: int, head: Head) -> None
 
 
 @given(expiries(VERBS))
-@settings(max_examples=bounded(200, 2), deadline=None)
+@settings(max_examples=bounded(200, 4), deadline=None)
 def test_a_base_changes_nothing_that_is_read(drawn: tuple[History, int, int]) -> None:
     check(*drawn)
 
 
 @given(expiries((*VERBS, *ROW_VERBS, *ROW_VERBS)))
-@settings(max_examples=bounded(200, 2), deadline=None)
+@settings(max_examples=bounded(200, 4), deadline=None)
 def test_a_base_changes_nothing_where_rows_were_changed(drawn: tuple[History, int, int]) -> None:
     check(*drawn)
 
 
 @given(expiries((*VERBS, *ROW_VERBS)), st.integers(0, 12), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=bounded(60, 2), deadline=None)
 def test_bases_over_bases(drawn: tuple[History, int, int], more: int, further: int) -> None:
     """The second is made from the first and what came later; who reads only it has everything."""
     history, listed, horizon = drawn

@@ -91,7 +91,7 @@ class Scene:
 seeds = st.integers(0, 2**32)
 
 
-@settings(max_examples=bounded(400, 5), deadline=None)
+@settings(max_examples=bounded(400, 10), deadline=None)
 @given(seeds)
 def test_no_acknowledged_commit_is_passed_by(seed: int) -> None:
     scene = Scene(seed)
@@ -101,7 +101,7 @@ def test_no_acknowledged_commit_is_passed_by(seed: int) -> None:
     scene.check()
 
 
-@settings(max_examples=bounded(300, 5), deadline=None)
+@settings(max_examples=bounded(300, 10), deadline=None)
 @given(seeds)
 def test_beside_bundlers_and_collectors(seed: int) -> None:
     scene = Scene(seed)
@@ -111,7 +111,7 @@ def test_beside_bundlers_and_collectors(seed: int) -> None:
     scene.check()
 
 
-@settings(max_examples=bounded(300, 5), deadline=None)
+@settings(max_examples=bounded(300, 10), deadline=None)
 @given(seeds)
 def test_a_branch_made_meanwhile_is_readable_and_can_be_merged(seed: int) -> None:
     scene = Scene(seed)
@@ -134,7 +134,7 @@ def test_a_branch_made_meanwhile_is_readable_and_can_be_merged(seed: int) -> Non
         scene.check()
 
 
-@settings(max_examples=bounded(400, 12), deadline=None)
+@settings(max_examples=bounded(400, 24), deadline=None)
 @given(
     seeds,
     st.sampled_from(["merge", "cas"]),

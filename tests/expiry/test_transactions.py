@@ -400,7 +400,7 @@ class Scene:
 seeds = st.integers(0, 2**32)
 
 
-@settings(max_examples=bounded(300, 20), deadline=None)
+@settings(max_examples=bounded(300, 40), deadline=None)
 @given(seeds)
 def test_no_half_of_a_transaction_whoever_expires_beside_it(seed: int) -> None:
     scene = Scene(seed)
@@ -413,7 +413,7 @@ def test_no_half_of_a_transaction_whoever_expires_beside_it(seed: int) -> None:
     scene.check()
 
 
-@settings(max_examples=bounded(300, 20), deadline=None)
+@settings(max_examples=bounded(300, 40), deadline=None)
 @given(seeds)
 def test_beside_bundlers_collectors_and_readers_of_both(seed: int) -> None:
     scene = Scene(seed)

@@ -20,12 +20,13 @@ from crdtcat.log.gaps import clock_of
 from crdtcat.log.state import State
 from crdtcat.protocol import version_name
 from crdtcat.testing.strategies_log import FOLDER, History, histories, play, steps
+from tests.bounds import bounded
 
 OVERWRITES = ("overwrite", "overwrite partition", "overwrite partition", "append", "properties")
 
 
 @given(histories(most=14), st.randoms(use_true_random=False), st.integers(1, 4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=bounded(100, 2), deadline=None)
 def test_a_clock_is_what_the_author_had_seen_whatever_is_remembered(
     history: History, random: Any, kept: int
 ) -> None:
@@ -46,7 +47,7 @@ def test_a_clock_is_what_the_author_had_seen_whatever_is_remembered(
 
 
 @given(st.builds(play, steps(OVERWRITES, authors=5, most=16)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=bounded(150, 2), deadline=None)
 def test_lost_overwrites_and_properties_are_those_of_the_plain_rules(history: History) -> None:
     head = Head("t", history.state().log, history.settings)
     standing = {version.id for version in head.history}

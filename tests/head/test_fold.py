@@ -85,25 +85,25 @@ def check_cells(ours: Head, theirs: ModelHead) -> None:
 
 
 @given(histories(ROWS, most=14))
-@settings(max_examples=bounded(300, 2), deadline=None)
+@settings(max_examples=bounded(300, 4), deadline=None)
 def test_rows_keys_overwrites_and_properties(history: History) -> None:
     check(history)
 
 
 @given(histories(most=12))
-@settings(max_examples=bounded(300, 2), deadline=None)
+@settings(max_examples=bounded(300, 4), deadline=None)
 def test_with_columns_defined_renamed_widened_and_dropped(history: History) -> None:
     check(history)
 
 
 @given(histories((*ROWS, *ROW_VERBS, *ROW_VERBS), most=14))
-@settings(max_examples=bounded(600, 2), deadline=None)
+@settings(max_examples=bounded(600, 4), deadline=None)
 def test_rows_updated_deleted_and_inserted(history: History) -> None:
     check(history)
     check_cells(Head("t", history.state().log, history.settings), reference_head(history))
 
 
 @given(histories((*VERBS, *ROW_VERBS, *ROW_VERBS), most=12))
-@settings(max_examples=bounded(400, 2), deadline=None)
+@settings(max_examples=bounded(400, 4), deadline=None)
 def test_rows_changed_while_columns_are(history: History) -> None:
     check(history)

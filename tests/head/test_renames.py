@@ -9,6 +9,7 @@ from crdtcat.format.ops import SELF, ColumnId, Definition
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head import Head
 from crdtcat.testing.strategies_log import History, Made, Step, histories, play
+from tests.bounds import bounded
 
 VERBS = ("append", "append", "append by name", "evolve", "define", "rename", "rename", "rename", "drop")
 FEW = ("append", "append", "define", "rename", "rename")  # names meet often
@@ -83,7 +84,7 @@ def expected(history: History, head: Head) -> Listed:
 
 
 @given(histories(VERBS, most=14) | histories(FEW, most=10))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=bounded(300, 2), deadline=None)
 def test_every_value_that_a_renaming_sent_elsewhere_is_listed(history: History) -> None:
     head = Head("t", history.state().log, history.settings)
     listed = {

@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat.errors import InvalidArgument
 from crdtcat.intervals import Interval, IntervalIndex
+from tests.bounds import bounded
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 KINDS: dict[str, st.SearchStrategy[Any]] = {
@@ -35,6 +36,7 @@ def intervals(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> Interval:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=bounded(100, 2))
 @given(data=st.data())
 def test_the_tree_finds_exactly_what_comparing_every_pair_finds(kind: str, data: st.DataObject) -> None:
     held = data.draw(st.lists(intervals(KINDS[kind]), max_size=14))

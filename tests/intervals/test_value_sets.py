@@ -63,7 +63,7 @@ def assert_canonical(held: ValueSet) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=bounded(1_000, 20), deadline=None)
+@settings(max_examples=bounded(1_000, 40), deadline=None)
 @given(data=st.data())
 def test_every_operation_is_that_of_the_samples(kind: str, data: st.DataObject) -> None:
     first = data.draw(st.lists(intervals(KINDS[kind]), max_size=7))

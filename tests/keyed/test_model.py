@@ -16,6 +16,7 @@ from crdtcat.scan import merge_read
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.key_conflicts import LostCell, lost_cells
 from crdtcat.store import open_store
+from tests.bounds import bounded
 from tests.keyed.histories import (
     Made,
     causally_closed,
@@ -53,7 +54,7 @@ def read(made: Sequence[Made], key: tuple[str, ...], **how: Any) -> list[Row]:
 
 
 @pytest.mark.parametrize("key", KEYS)
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=bounded(20, 2))
 @given(seed=SEEDS)
 def test_a_scan_is_what_the_model_says(seed: int, key: tuple[str, ...]) -> None:
     made = history(seed, key)
@@ -84,7 +85,7 @@ FILTERS: dict[str, Callable[[Row], bool | None]] = {
 
 
 @pytest.mark.parametrize("key", KEYS)
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=bounded(20, 2))
 @given(seed=SEEDS, filter=st.sampled_from(sorted(FILTERS)))
 def test_pruning_never_changes_what_a_filter_keeps(seed: int, filter: str, key: tuple[str, ...]) -> None:
     made = history(seed, key)

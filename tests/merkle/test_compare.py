@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat.merkle import Difference, Tree, diff
+from tests.bounds import bounded
 from tests.merkle.model import Leaf, array, build, leaves, random_array, random_leaves
 
 
@@ -44,7 +45,7 @@ def test_unrelated_trees(old: list[Leaf], new: list[Leaf]) -> None:
 
 
 @given(leaves, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3), leaves.map(lambda x: x[:3]))))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=bounded(300, 2), deadline=None)
 def test_edited_trees(old: list[Leaf], edits: list[Any]) -> None:
     new = list(old)
     for start, count, fresh in edits:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from crdtcat.merkle import FANOUT, NODE_MAX, Tree
 from crdtcat.merkle.alignment import changes
 from crdtcat.merkle.node import Node, node_digest
+from tests.bounds import bounded
 from tests.merkle.model import Leaf, array, build, leaves, listed, plain_root, random_array, random_leaves
 
 
@@ -112,7 +113,7 @@ def test_any_change_changes_the_root(items: list[Leaf], data: st.DataObject) -> 
 
 
 @given(leaves, st.lists(st.tuples(st.integers(0, 80), st.integers(0, 80), leaves), max_size=6))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=bounded(300, 2), deadline=None)
 def test_any_history_of_splices_gives_the_tree_built_at_once(items: list[Leaf], edits: list[Any]) -> None:
     tree = build(items)
     for one, other, fresh in edits:
@@ -139,7 +140,7 @@ edits = st.lists(
 
 
 @given(leaves.map(lambda some: some * 3), edits)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=bounded(300, 2), deadline=None)
 def test_following_past_changes_in_many_places(items: list[Leaf], places: list[Any]) -> None:
     changed = list(items)
     for at, gone, come in places:

@@ -128,7 +128,7 @@ steps = st.lists(
 
 @pytest.mark.parametrize("keyed", [False, True])
 @given(moves=steps, data=st.data())
-@settings(max_examples=bounded(80, 2), deadline=None)
+@settings(max_examples=bounded(80, 4), deadline=None)
 def test_applied_to_one_snapshot_it_gives_the_other_whatever_columns_do(
     keyed: bool, moves: list[tuple[str, int, int, bool]], data: st.DataObject
 ) -> None:

@@ -405,7 +405,7 @@ verbs = st.lists(
 
 
 @given(verbs)
-@settings(max_examples=bounded(240, 4), deadline=None)
+@settings(max_examples=bounded(240, 8), deadline=None)
 def test_with_and_without_clustering_the_same_rows(steps: list[tuple[str, int, int, bool]]) -> None:
     """Two handles, some of whose commits arrive late. Rows, by id, are what they would be had nobody ever
     compacted or clustered, and all readers agree on the order."""

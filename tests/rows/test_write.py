@@ -247,7 +247,7 @@ edits = st.lists(
 
 
 @given(st.lists(edits, min_size=1, max_size=4), st.booleans(), st.booleans())
-@settings(max_examples=bounded(160, 2), deadline=None)
+@settings(max_examples=bounded(160, 4), deadline=None)
 def test_whatever_changed_the_table_equals_the_data(
     rounds: list[list[tuple[str, int, int]]], fixed: bool, compacting: bool
 ) -> None:

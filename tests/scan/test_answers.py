@@ -113,7 +113,7 @@ def shown(t: Table, at: Any, read: Read) -> Any:
     st.booleans(),
     st.booleans(),
 )
-@settings(max_examples=bounded(3_000, 75), deadline=None)
+@settings(max_examples=bounded(3_000, 150), deadline=None)
 def test_exactly_what_asking_again_says(
     first: list[Any], changes: list[Any], reads: list[Read], chunk_rows: int, inline: bool, keyed: bool
 ) -> None:

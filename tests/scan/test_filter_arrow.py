@@ -17,6 +17,7 @@ from crdtcat.scan.filters import parse_filter
 from crdtcat.scan.filters.arrow_tree import Call, Literal, Reference, take_apart
 from crdtcat.scan.filters.lower import to_expression
 from crdtcat.scan.filters.predicate import And, In, Not, Opaque, Or, Predicate
+from tests.bounds import bounded
 from tests.scan.filter_tables import POOLS, SCHEMA, tables
 
 
@@ -81,7 +82,7 @@ def is_understood(predicate: Predicate) -> bool:
 
 
 @given(table=tables(), expressions=st.lists(EXPRESSIONS, min_size=1, max_size=8))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=bounded(80, 2), deadline=None)
 def test_what_is_understood_means_what_arrow_computes(table: pa.Table, expressions: list[Any]) -> None:
     for expression in expressions:
         row_filter = parse_filter(expression, table.schema)

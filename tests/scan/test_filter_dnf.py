@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters import parse_filter
+from tests.bounds import bounded
 from tests.scan.filter_tables import POOLS, SCHEMA, tables
 
 _COLUMNS = sorted(set(POOLS) - {"nested"})
@@ -48,7 +49,7 @@ FILTERS = st.one_of(
 
 
 @given(table=tables(), filters=st.lists(FILTERS, min_size=1, max_size=8))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=bounded(80, 2), deadline=None)
 def test_rows_are_those_pyarrow_gives(table: pa.Table, filters: list[Any]) -> None:
     for one in filters:
         try:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.bounds import bounded
 from tests.scan.filter_tables import tables
 from tests.scan.test_filter_sql import agrees_with_duckdb, by_duckdb, load, ours
 
@@ -65,7 +66,7 @@ FORMS = [
 
 
 @given(table=tables(), conditions=st.lists(st.sampled_from(FORMS), min_size=1, max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=bounded(60, 2), deadline=None)
 def test_rows_are_those_duckdb_gives(table: pa.Table, conditions: list[str]) -> None:
     load(table)
     for condition in conditions:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters import parse_filter
 from crdtcat.scan.filters.sql_errors import FUNCTIONS
+from tests.bounds import bounded
 
 SCHEMA = pa.schema(
     [
@@ -174,7 +175,7 @@ WORDS = [
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=bounded(400, 2), deadline=None)
 def test_no_message_tells_of_the_parser(text: str) -> None:
     try:
         parse_filter(text, SCHEMA)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from crdtcat.errors import InvalidFilter, LimitExceeded
 from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.scan.filters import parse_filter
+from tests.bounds import bounded
 from tests.scan.filter_tables import CONDITIONS, EXTRAS, POOLS, SCHEMA, tables
 
 _CONNECTION = duckdb.connect()
@@ -53,7 +54,7 @@ def agrees_with_duckdb(condition: str) -> None:
 
 
 @given(table=tables(), conditions=st.lists(CONDITIONS, min_size=1, max_size=8))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=bounded(80, 2), deadline=None)
 def test_rows_are_those_duckdb_gives(table: pa.Table, conditions: list[str]) -> None:
     load(table)
     for condition in conditions:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from crdtcat.chunks.statistics import domain
 from crdtcat.scan.filters import ColumnBounds, Pruned, parse_filter, prune
+from tests.bounds import bounded
 from tests.scan.filter_tables import CONDITIONS, SCHEMA, tables
 from tests.scan.test_filter_arrow import EXPRESSIONS
 from tests.scan.test_filter_dnf import FILTERS
@@ -108,7 +109,7 @@ ANY_FILTER: st.SearchStrategy[Any] = st.one_of(CONDITIONS, FILTERS, EXPRESSIONS)
     hide=st.lists(st.sampled_from([0, 0, 0, 1, 2, 3, 4, 7]), max_size=6),
     filters=st.lists(ANY_FILTER, min_size=1, max_size=10),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=bounded(100, 2), deadline=None)
 def test_pruning_never_loses_a_row_and_never_claims_too_much(
     table: pa.Table, sizes: list[int], hide: list[int], filters: list[Any]
 ) -> None:
@@ -124,7 +125,7 @@ def test_pruning_never_loses_a_row_and_never_claims_too_much(
 
 
 @given(table=tables(rows=16), one=ANY_FILTER, column=st.sampled_from(SCHEMA.names))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=bounded(150, 2), deadline=None)
 def test_matching_rows_have_the_values_that_equalities_names(table: pa.Table, one: Any, column: str) -> None:
     row_filter = parse_filter(one, SCHEMA)
     values = row_filter.predicate.equalities(column)

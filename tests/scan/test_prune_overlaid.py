@@ -181,7 +181,7 @@ filters = st.builds(
 
 
 @given(steps, st.lists(filters, min_size=3, max_size=6))
-@settings(max_examples=bounded(200, 4), deadline=None)
+@settings(max_examples=bounded(200, 8), deadline=None)
 def test_a_pruned_scan_finds_what_an_unpruned_one_does(
     moves: list[tuple[str, int, int, bool]], wanted: list[str]
 ) -> None:

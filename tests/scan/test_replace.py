@@ -35,7 +35,7 @@ def laid_over(base: pa.Array, parts: list[Part], *, owned: bool = False) -> pa.A
 
 
 @given(st.data())
-@settings(max_examples=bounded(300, 2), deadline=None)
+@settings(max_examples=bounded(300, 4), deadline=None)
 def test_as_a_list_does_it(data: st.DataObject) -> None:
     """Whatever the type, whichever values are used, however often; texts as dictionaries too."""
     kind = storage_type(data.draw(arrow_types()))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from crdtcat import Table
 from crdtcat.errors import CrdtcatError
 from crdtcat.scan.filters import parse_filter
+from tests.bounds import bounded
 from tests.catalog.lakes import another, lake
 from tests.scan.filter_tables import CONDITIONS, SCHEMA, tables
 from tests.scan.test_filter_arrow import EXPRESSIONS
@@ -34,7 +35,7 @@ def check(table: Table, filters: list[Any]) -> None:
 ALL_FILTERS = st.lists(CONDITIONS | EXPRESSIONS | FILTERS, min_size=1, max_size=4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=bounded(40, 2), deadline=None)
 @given(st.lists(tables(), min_size=1, max_size=3), ALL_FILTERS, st.integers(1, 4), st.booleans())
 def test_filtered_reads(data: list[pa.Table], filters: list[Any], chunk_rows: int, inline: bool) -> None:
     catalog = lake(chunk_rows=chunk_rows, **({} if inline else {"inline_bytes": 0}))
@@ -71,7 +72,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=bounded(40, 2), deadline=None)
 @given(st.lists(tables(), min_size=1, max_size=3), CHANGES, ALL_FILTERS)
 def test_filtered_reads_of_a_table_that_changed(
     data: list[pa.Table], changes: list[tuple[str, str, int]], filters: list[Any]

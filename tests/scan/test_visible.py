@@ -81,7 +81,7 @@ changes = st.lists(
 
 
 @given(changes)
-@settings(max_examples=bounded(60, 2), deadline=None)
+@settings(max_examples=bounded(60, 4), deadline=None)
 def test_as_if_everything_were_laid_over(done: list[tuple[str, int, int, set[str]]]) -> None:
     """Against dicts, and against a reader that leaves nothing out; from updates that have seen each other
     and such that have not."""

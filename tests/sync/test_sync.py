@@ -423,7 +423,7 @@ def _do(catalog: Catalog, verb: str, number: int) -> None:
             table.compact()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=bounded(40, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(_steps)
 def test_whoever_syncs_with_whom_they_converge(steps: list[tuple[int, Any]]) -> None:
     catalogs = [lake(), lake(), lake()]

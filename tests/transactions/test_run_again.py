@@ -99,7 +99,7 @@ def shown(catalog: Catalog) -> list[Any]:
     st.booleans(),
     st.sampled_from([OURS, "fail"]),
 )
-@settings(max_examples=bounded(1200, 40), deadline=None)
+@settings(max_examples=bounded(1200, 80), deadline=None)
 def test_what_is_committed_is_what_running_it_after_the_others_gives(
     parts: list[Steps], theirs: Steps, keyed: bool, forked: bool, answers: Any
 ) -> None:

@@ -148,7 +148,7 @@ steps = st.lists(
 
 
 @given(steps, st.sampled_from(NAMES), st.sampled_from((["k"], ["k", "bucket(2, n)"], ["truncate(1, k)"])))
-@settings(max_examples=bounded(160, 4), deadline=None)
+@settings(max_examples=bounded(160, 8), deadline=None)
 def test_whatever_was_moved_and_compacted_before(
     moves: list[tuple[str, int, bool]], target: str | None, partition_by: list[str]
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from crdtcat import Table
 from crdtcat.errors import InvalidArgument, InvalidFilter, NotFound, UserError
 from crdtcat.verbs import rows as row_verbs
+from tests.bounds import bounded
 from tests.catalog.lakes import another, lake, refused, rows
 from tests.verbs.test_rows import Interrupted
 
@@ -224,7 +225,7 @@ ANY_ROWS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=bounded(60, 2), deadline=None)
 @given(ANY_ROWS, st.sampled_from(TRANSFORMS), st.integers(-5, 5), st.sampled_from(("de", "fr", "it")))
 def test_partitioning_changes_no_answer(given_rows: Any, transform: str, number: int, country: str) -> None:
     catalog = lake(chunk_rows=3)

@@ -51,7 +51,7 @@ def same_rows(read: pa.ChunkedArray, wanted: pa.ChunkedArray) -> bool:
 
 @pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
 @given(data=st.data())
-@settings(parent=relaxed, max_examples=bounded(160, 8))
+@settings(parent=relaxed, max_examples=bounded(160, 16))
 def test_every_index_type_and_value_type_round_trips(index: pa.DataType, data: st.DataObject) -> None:
     t = pa.dictionary(index, data.draw(st.sampled_from(VALUES)))
     kind = data.draw(st.sampled_from([t, pa.list_(t), pa.struct([("d", t)]), pa.map_(pa.string(), t)]))

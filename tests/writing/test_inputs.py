@@ -20,6 +20,7 @@ from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.types import to_storage
 from crdtcat.errors import SchemaMismatch, UserError
 from crdtcat.testing.strategies import arrow_tables
+from tests.bounds import bounded
 from tests.catalog.lakes import another, lake, refused, rows
 
 TABLE = pa.table({"a": pa.array([1, 2, None], pa.int64()), "b": ["x", None, "z"]})
@@ -181,7 +182,7 @@ def canonical(table: pa.Table) -> bytes:
     return content
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=bounded(120, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(arrow_tables())
 def test_all_arrow_types_round_trip(given_table: pa.Table) -> None:
     if not given_table.num_columns:

@@ -17,6 +17,7 @@ from crdtcat import Catalog, Table
 from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
 from crdtcat.writing.part import Part, Staging
+from tests.bounds import bounded
 
 SCHEMA = pa.schema([("n", pa.int64()), ("shop", pa.string()), ("at", pa.timestamp("us"))])
 
@@ -56,7 +57,7 @@ def test_parts_pickle_and_only_the_commit_shows_them(tmp_path: Path) -> None:
     assert table.head().void[0].key == "job-1"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=bounded(25, 2), deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 400), max_size=6),
     inline=st.sampled_from([0, 2_000, 64 * 1024]),
