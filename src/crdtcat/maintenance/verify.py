@@ -46,7 +46,7 @@ def verify(
         NotFound: the table was dropped.
         StoreUnavailable, AccessDenied: the store cannot be asked.
     """
-    if depth not in get_args(Depth):
+    if not isinstance(depth, str) or depth not in get_args(Depth):
         raise InvalidArgument(f"depth={depth!r}: choose from {', '.join(map(repr, get_args(Depth)))}")
     began, tell = time.monotonic(), teller(progress)
     check = check_log(session, tell)

@@ -37,7 +37,7 @@ def switch_mode(session: Session, mode: str) -> Version | None:
         CommitContended, CommitUnknown, StoreUnavailable: it may be half done: repeat it.
         NotFound: the table was dropped.
     """
-    if mode not in MODES:
+    if not isinstance(mode, str) or mode not in MODES:
         raise InvalidArgument(f"mode={mode!r}: a table is in one of {', '.join(map(repr, MODES))}")
     if session.source is not None:
         raise InvalidArgument(f"branch {session.branch!r}: only {session.table!r} itself is switched")
