@@ -53,6 +53,8 @@ def test_what_cannot_even_be_compared_with_a_text_is_no_word(cat: Catalog, given
         (lambda: table.merge(given), "no name of a branch"),
         (lambda: table.verify(given), "depth="),
         (lambda: table.switch_mode(given), "mode="),
+        (lambda: cat.create_table("u", mode=given), "mode="),
+        (lambda: cat.transaction(isolation=given), "isolation="),
     ):
         with pytest.raises(InvalidArgument, match=part):
             ask()
