@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Catalog, SchemaMismatch
@@ -27,6 +30,35 @@ def test_one_key_is_no_list_of_keys(cat: Catalog, keys: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"list of keys|delete what"):
         cat.table("k").delete(keys=keys)
     assert cat.read("k").num_rows == 1
+
+
+ODD: list[Any] = [
+    ["b"],
+    {},
+    np.array([1, 2]),
+    pa.table({"a": [1]}),
+    pd.DataFrame({"a": [1]}),
+    pc.field("a"),
+    pd.NA,
+]
+
+
+@pytest.mark.parametrize("given", ODD, ids=lambda given: type(given).__name__)
+def test_what_cannot_even_be_compared_with_a_text_is_no_word(cat: Catalog, given: Any) -> None:
+    table = cat.table("t")
+    for ask, part in (
+        (lambda: cat.table("t", given), "no name of a branch"),
+        (lambda: cat.read("t", branch=given), "no name of a branch"),
+        (lambda: cat.commit("t", [{"id": 2}], branch=given), "no name of a branch"),
+        (lambda: table.merge(given), "no name of a branch"),
+        (lambda: table.verify(given), "depth="),
+        (lambda: table.switch_mode(given), "mode="),
+        (lambda: cat.create_table("u", mode=given), "mode="),
+        (lambda: cat.transaction(isolation=given), "isolation="),
+    ):
+        with pytest.raises(InvalidArgument, match=part):
+            ask()
+    assert table.read().num_rows == 1
 
 
 @pytest.mark.parametrize("values", [None, 5, "v = 1"])

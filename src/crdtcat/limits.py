@@ -48,6 +48,7 @@ VERSION_FILE_BYTES_MAX = 64 * 1024 * 1024  # larger than any sane delta; a reade
 ROW_INTERVALS_MAX = 2**25  # in one list of one version: 400 MB while it is decoded
 BUNDLE_FILE_BYTES_MAX = 4 * 1024**3  # about ten million entries with statistics
 SETTINGS_FILE_BYTES_MAX = 16 * 1024 * 1024  # COLUMNS_MAX columns with the longest names, escaped, fit
+SETTINGS_NESTING_MAX = 128  # a type NESTING_DEPTH_MAX deep fits: a struct inside a struct is three levels
 INLINE_BYTES = 64 * 1024  # default: rows that encode to at most this ride inside the version file
 INLINE_BYTES_MAX = 16 * 1024 * 1024  # greatest value of that option; every head reads inlined rows
 

@@ -9,11 +9,11 @@ import pytest
 from tests.cost.places import Place, fresh
 
 
-@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(params=["local", "memory", "moto", pytest.param("s3", marks=pytest.mark.s3)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "local":
         return Place(str(tmp_path / "catalog"))
     if request.param == "memory":
         return Place(f"memory://{fresh('cost')}")
-    server = request.getfixturevalue("s3_server")
-    return Place(request.getfixturevalue("s3_url"), server.storage_options, page_objects=1000)
+    server = request.getfixturevalue(f"{request.param}_server")
+    return Place(request.getfixturevalue(f"{request.param}_url"), server.storage_options, page_objects=1000)

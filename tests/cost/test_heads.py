@@ -140,6 +140,27 @@ def test_cold_head_after_upkeep_that_collects(place: Place) -> None:
     assert cost.get <= 8 + 2 * math.log(300, 8) + _uncovered(cold, files)
 
 
+def test_a_table_that_took_part_in_a_transaction_is_one_page_more(place: Place) -> None:
+    catalog = place.open()
+    for name in ("t", "u", "alone"):
+        catalog.create_table(name, SCHEMA).append(few())
+    with catalog.transaction() as both:
+        both.append("t", few(start=10))
+        both.append("u", few(start=10))
+    table = catalog.table("t")
+    table.head()
+    assert asked(catalog, table.head) == {"list": 2}
+    assert asked(catalog, catalog.table("alone").head) == {"list": 1}
+    cold = place.open()
+    # The marker, the settings, a version, the transaction. That there are any is told by a mark in the log,
+    # which is listed again then: transactions come first.
+    assert asked(cold, lambda: cold.table("t").head()) == {"list": 3, "get": 4}
+    assert asked(cold, cold.table("t").head) == {"list": 2}
+    table.checkpoint()
+    bundled = place.open()
+    assert asked(bundled, lambda: bundled.table("t").head()) == {"list": 3, "get": 3}
+
+
 def test_a_page_for_every_page_limit_files(place: Place) -> None:
     """With small pages; `tests/s3` shows it with S3's own thousand."""
     catalog = place.open()

@@ -121,7 +121,7 @@ class Play:
     @property
     def options(self) -> dict[str, Any]:
         """Of the catalogs that take part. Without a grace period nobody can tell that a claim is fresh."""
-        strict = {"grace_seconds": 60} if self.settings == STRICT else {}
+        strict = {"grace_seconds": 60} if self.settings.get("mode") == "cas" else {}
         return {**OPTIONS, **strict, **self.extra}
 
     @property
@@ -185,7 +185,8 @@ BY_KEY: Final = {"key": ["n"]}
 IN_PARTITIONS: Final = {"partition_by": ["truncate(3, n)"]}
 
 
-def _changed_rows() -> pa.Table:
+def changed_rows() -> pa.Table:
+    """Those rows."""
     return pa.table({"n": list(CHANGED), "word": list(CHANGED.values())}, schema=SCHEMA)
 
 
@@ -194,7 +195,8 @@ def _update(catalog: Catalog) -> None:
     _table(catalog).update("n = 1 or n = 4", {"word": word}, key=KEY)
 
 
-def _update_rows(catalog: Catalog) -> None:
+def update_rows(catalog: Catalog) -> None:
+    """Some old rows get their new words, by their places."""
     words = [CHANGED.get(n, f"word {n}") for n in range(1, 5)]
     _table(catalog).update_rows(1, 5, pa.table({"word": words}), key=KEY)
 
@@ -212,7 +214,7 @@ def _write(catalog: Catalog) -> None:
 
 
 def _upsert(catalog: Catalog) -> None:
-    _table(catalog).upsert(pa.concat_tables([_changed_rows(), rows(NEW)]), key=KEY)
+    _table(catalog).upsert(pa.concat_tables([changed_rows(), rows(NEW)]), key=KEY)
 
 
 DELETED: Final = OLD - {0, 1}
@@ -246,7 +248,7 @@ COLUMN_PLAYS: Final = (
 )
 ROW_PLAYS: Final = (
     Play("update", _update, OLD, CHANGED, keyed=True),
-    Play("update-rows", _update_rows, OLD, CHANGED, keyed=True),
+    Play("update-rows", update_rows, OLD, CHANGED, keyed=True),
     Play("delete", _delete, DELETED, keyed=True),
     Play("write", _write, WRITTEN, CHANGED, keyed=True),
     Play(

@@ -100,8 +100,8 @@ def renamed(name: str, data: bytes) -> str:
         return name
 
 
-def consume(store: MemoryStore, files: list[tuple[str, bytes]], settings: Settings) -> bool:
-    """Join, fold, plan, filter, read. Whether it was accepted; errors of ours are answers, others are not."""
+def consume(store: MemoryStore, files: list[tuple[str, bytes]], settings: Settings) -> CrdtcatError | None:
+    """Join, fold, plan, filter, read. What it was refused with: errors of ours only."""
     try:
         state = State(FOLDER).joined(files)
         state.gaps()
@@ -114,9 +114,9 @@ def consume(store: MemoryStore, files: list[tuple[str, bytes]], settings: Settin
             scan.explain()
             scan.to_table()
             scan.count()
-    except CrdtcatError:
-        return False
-    return True
+    except CrdtcatError as error:
+        return error
+    return None
 
 
 def _look(head: Head) -> None:

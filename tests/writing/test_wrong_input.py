@@ -104,6 +104,13 @@ def test_nesting_has_a_limit() -> None:
         catalog.commit("t", pa.table({"x": pa.array([], type)}))
 
 
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "part"),
     [
@@ -117,6 +124,7 @@ def test_nesting_has_a_limit() -> None:
         ({"metadata": {"x": {"y": {1, 2}}}}, InvalidArgument, "set"),
         ({"metadata": {"x": 2**64}}, InvalidArgument, "range"),
         ({"metadata": {"x": "y" * 70_000}}, LimitExceeded, "65,536"),
+        ({"metadata": {"x": nested(64)}}, InvalidArgument, "deeper than 64 levels"),
     ],
 )
 @pytest.mark.parametrize("verb", ["append", "overwrite", "stream"])

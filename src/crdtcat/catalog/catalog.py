@@ -20,7 +20,7 @@ from crdtcat.names import validate_table_name
 from crdtcat.options import make_options
 from crdtcat.protocol.claimer import Parent
 from crdtcat.store import Store, open_store
-from crdtcat.support.arguments import require_flag
+from crdtcat.support.arguments import require_branch_name, require_flag
 from crdtcat.support.locks import ForkSafeLock
 from crdtcat.table import Table
 from crdtcat.transaction import Transaction
@@ -97,6 +97,7 @@ class Catalog(NamedTables):
         declare the columns with `create_table`. Rows that cannot be stored create nothing.
         """
         require_flag("evolve", evolve)
+        require_branch_name(branch)
         rows = Incoming.of(data)
 
         def committed() -> Version:
@@ -122,6 +123,7 @@ class Catalog(NamedTables):
         A table that this handle did not know yet is listed while its settings are fetched, where the store is
         far away: one round trip less. One LIST more where the table was dropped before, or does not exist.
         """
+        require_branch_name(branch)
 
         def rows() -> pa.Table:
             handle = self._to_read(table) if branch == MAIN else self.table(table, branch)

@@ -22,6 +22,7 @@ from crdtcat.lifecycle.lost_settings import drop_likely, is_there, known_or_like
 from crdtcat.maintenance import CatalogStats, Depth, Progress, TableStats, VerifyReport
 from crdtcat.names import validate_table_name
 from crdtcat.session import Session
+from crdtcat.support.arguments import require_branch_name
 from crdtcat.support.locks import ForkSafeLock
 from crdtcat.support.object_bytes import ObjectBytes
 from crdtcat.table import Table
@@ -56,6 +57,7 @@ class NamedTables(TendedCatalog):
             NotFound: there is no such table, or no such branch.
             Corrupt: its settings are damaged, or gone although its log is there; it can be dropped.
         """
+        require_branch_name(branch)
         return self._there(name, self._find(name)) if branch == MAIN else self.table(name)._on(branch)
 
     def _to_read(self, name: str) -> Table:

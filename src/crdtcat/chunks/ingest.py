@@ -34,6 +34,7 @@ import pyarrow as pa
 
 from crdtcat import names
 from crdtcat.chunks.frames import pandas_column, pandas_reader, polars_data, type_name
+from crdtcat.chunks.layout import count_nulls
 from crdtcat.chunks.misfits import cast_rows
 from crdtcat.chunks.python_values import python_array
 from crdtcat.chunks.storage_types import storage_type
@@ -186,10 +187,8 @@ def _columns_reader(
         return pa.table({name: _column(name, values, None) for name, values in data.items()}).to_reader()
     columns = [_column(field.name, data.get(field.name, [None] * rows), field.type) for field in schema]
     for field, column in zip(schema, columns, strict=True):
-        if not field.nullable and column.null_count:
-            raise SchemaMismatch(
-                f"column {field.name!r} is declared not null, and has {column.null_count} nulls"
-            )
+        if not field.nullable and (nulls := count_nulls(column)):
+            raise SchemaMismatch(f"column {field.name!r} is declared not null, and has {nulls} nulls")
     return pa.table(columns, schema=schema).to_reader()
 
 

@@ -41,6 +41,13 @@ def valid_rows(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
     return cast("np.ndarray[Any, np.dtype[np.bool_]]", valid)
 
 
+def count_nulls(array: pa.Array | pa.ChunkedArray) -> int:
+    """How many rows are null: of encoded ones Arrow's own count leaves out those whose entry or run is."""
+    if pa.types.is_dictionary(array.type) or pa.types.is_run_end_encoded(array.type):
+        return int(pc.sum(pc.is_null(array)).as_py() or 0)
+    return int(array.null_count)
+
+
 def validity_buffer(valid: np.ndarray[Any, np.dtype[np.bool_]] | None) -> pa.Buffer | None:
     """Arrow's bitmap for `valid`, starting at bit 0."""
     return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -32,6 +32,7 @@ from crdtcat.errors import Corrupt
 from crdtcat.format.row_ids import KeyedTag, unpack_keyed
 from crdtcat.format.row_ops import NO_ROW_OPS, RowOps, unpack_row_ops
 from crdtcat.format.version import as_bytes, pack, unpack
+from crdtcat.lattice import LWWRegister
 
 TypeCode = Any
 """A type in MessagePack: text, or a list that begins with text. See `crdtcat.chunks.type_codes`."""
@@ -201,7 +202,18 @@ def _files(value: object) -> bytes:
 
 
 def _properties(value: Any) -> dict[str, Any]:
+    for item in value.values():
+        require_register_value(item)
     return {_text(name): item for name, item in value.items()}
+
+
+def require_register_value(value: Any) -> None:
+    """That a property may have this value, as it comes out of a file: the head makes a register of it.
+
+    Raises `InvalidArgument`: keys of maps that are no text, bytes or whole numbers, values that are none of
+    MessagePack's own, nesting deeper than `crdtcat.lattice.canonical.NESTING_MAX`.
+    """
+    LWWRegister(ROOT, value)
 
 
 def _pack_column(column: ColumnId) -> Sequence[Any]:

@@ -15,7 +15,7 @@ from blake3 import blake3
 
 from crdtcat.errors import Corrupt, LimitExceeded, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER
-from crdtcat.limits import SETTINGS_FILE_BYTES_MAX
+from crdtcat.limits import SETTINGS_FILE_BYTES_MAX, SETTINGS_NESTING_MAX
 from crdtcat.support.object_bytes import ObjectBytes
 
 CHECKSUM: Final = "blake3"
@@ -36,7 +36,7 @@ def unseal_json(data: ObjectBytes, name: str) -> dict[str, Any]:
     """The content of a file, once its checksum has been checked.
 
     Raises:
-        Corrupt: damaged, truncated, too large, or something else.
+        Corrupt: damaged, truncated, too large, too deep, or something else.
         UnsupportedFormat: written by a newer release.
     """
     if len(data) > SETTINGS_FILE_BYTES_MAX:
@@ -47,6 +47,8 @@ def unseal_json(data: ObjectBytes, name: str) -> dict[str, Any]:
         raise Corrupt(name, f"not JSON: {error}") from error
     if not isinstance(content, dict):
         raise Corrupt(name, "not a JSON object")
+    if _is_nested_deeper(content, SETTINGS_NESTING_MAX):  # before anything that walks it by recursion
+        raise Corrupt(name, f"nested deeper than {SETTINGS_NESTING_MAX} levels")
     number = content.get("format")
     if isinstance(number, int) and number > FORMAT_NUMBER:
         raise UnsupportedFormat(
@@ -56,6 +58,15 @@ def unseal_json(data: ObjectBytes, name: str) -> dict[str, Any]:
     if checksum != blake3(_line(content)).hexdigest():
         raise Corrupt(name, "damaged: the content does not match its checksum")
     return content
+
+
+def _is_nested_deeper(content: dict[str, Any], levels: int) -> bool:
+    """Whether there are more lists and objects inside each other than so many. Level by level."""
+    inside: list[Any] = [content]
+    for _ in range(levels):
+        items = (item.values() if isinstance(item, dict) else item for item in inside)
+        inside = [inner for item in items for inner in item if isinstance(inner, dict | list)]
+    return bool(inside)
 
 
 def _line(content: Mapping[str, Any]) -> bytes:

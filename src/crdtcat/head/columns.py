@@ -15,10 +15,12 @@ from crdtcat.chunks.entry_order import with_order
 from crdtcat.chunks.type_codes import TypeCode, decode_type, encode_type
 from crdtcat.chunks.widen import is_lossless
 from crdtcat.clock import VersionId
+from crdtcat.errors import LimitExceeded, UnsupportedFormat
 from crdtcat.format.ops import ColumnId, DefinitionId
-from crdtcat.format.schema_code import StoredField, decode_schema
+from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.conflicts import Conflict
+from crdtcat.head.stored_types import naming_the_file, stored_fields
 from crdtcat.log.log import Log
 from crdtcat.support.cached import cached_property
 
@@ -89,7 +91,7 @@ class Columns:
     def fields(self, schema: int) -> tuple[StoredField, ...]:
         """The stored fields of one packed schema."""
         if schema not in self._fields:
-            self._fields[schema] = decode_schema(self._log.schemas[schema], "schema")
+            self._fields[schema] = stored_fields(self._log, schema)
         return self._fields[schema]
 
     def source(self, column: Column, schema: int, version: int) -> StoredField | None:
@@ -125,8 +127,11 @@ class Columns:
         return field.column in self.hidden and bool(self.hidden[field.column][version])
 
     def fits(self, field: StoredField, column: Column) -> bool:
-        """Whether the stored values can be read as the column's type."""
-        return is_lossless(decode_type(field.type), column.type)
+        """Whether the stored values can be read as the column's type. Raises `UnsupportedFormat`."""
+        try:
+            return is_lossless(decode_type(field.type), column.type)
+        except (UnsupportedFormat, LimitExceeded) as error:
+            raise naming_the_file(error, self._log) from error
 
     def has_misfits(self, schema: int) -> bool:
         """Whether any values stored under `schema` cannot be read as the type that their column has. Found

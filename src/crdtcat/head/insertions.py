@@ -13,9 +13,9 @@ from functools import cache
 
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.row_ops import Insertion, RowOps
-from crdtcat.format.schema_code import decode_schema
 from crdtcat.format.version import pack
 from crdtcat.head.clocks import Clocks
+from crdtcat.head.stored_types import stored_fields
 from crdtcat.log.log import Log
 
 
@@ -36,7 +36,7 @@ def twins(log: Log, inserted: Mapping[int, Insertion], clocks: Clocks) -> dict[i
 
     Theorem: `equal_insertions_are_one`. O(insertions), times those of one place that knew of each other.
     """
-    columns = cache(lambda at: frozenset(item.column for item in decode_schema(log.schemas[at], "schema")))
+    columns = cache(lambda at: frozenset(item.column for item in stored_fields(log, at)))
     firsts: dict[tuple[object, ...], list[int]] = {}
     found: dict[int, int] = {}
     seen: dict[tuple[object, ...], int] = {}

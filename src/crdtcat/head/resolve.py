@@ -28,15 +28,17 @@ from crdtcat.chunks.entry_order import order_of_all, ordered_type
 from crdtcat.chunks.type_codes import decode_type
 from crdtcat.chunks.widen import widen
 from crdtcat.clock import ROOT, VersionId
+from crdtcat.errors import LimitExceeded, UnsupportedFormat
 from crdtcat.format.kinds import ROWS
 from crdtcat.format.ops import ColumnId, Definition, DefinitionId
-from crdtcat.format.schema_code import StoredField, decode_schema
+from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.format.settings import Settings
 from crdtcat.head.clocks import Clocks, Members
 from crdtcat.head.columns import Column, Columns
 from crdtcat.head.conflicts import Conflict
 from crdtcat.head.renames import Renames, renamers_of
+from crdtcat.head.stored_types import naming_the_file, schema_users, stored_fields
 from crdtcat.log.log import Log
 
 Live = Mapping[ColumnId, list[DefinitionId]]
@@ -61,7 +63,7 @@ def resolve_columns(
     drops: Sequence[tuple[int, ColumnId]],
     clocks: Clocks,
 ) -> Columns:
-    """Resolve the columns of a set of versions. Theorem: `column_type_converges`.
+    """Resolve the columns of a set of versions. Theorem: `column_type_converges`. Raises `UnsupportedFormat`.
 
     Args:
         log: the versions.
@@ -71,7 +73,10 @@ def resolve_columns(
         drops: (index of the dropping version, column) for every drop in a standing version.
         clocks: who had seen what.
     """
-    return _Resolution(log, settings, standing, definitions, drops=drops, clocks=clocks).columns()
+    try:
+        return _Resolution(log, settings, standing, definitions, drops=drops, clocks=clocks).columns()
+    except (UnsupportedFormat, LimitExceeded) as error:
+        raise naming_the_file(error, log, settings, definitions) from error
 
 
 class _Resolution:
@@ -92,7 +97,7 @@ class _Resolution:
         }
         self.defined = {**declared, **definitions}
         self.hidden = self._hidden()
-        self._schema_users = tuple(_schema_users(log, standing))
+        self._schema_users = tuple(schema_users(log, standing))
         self.uses = self._uses()
 
     def _hidden(self) -> dict[ColumnId, Array]:
@@ -109,7 +114,7 @@ class _Resolution:
         """Per column its uses, rising by first version, without those that a drop had seen."""
         uses: dict[ColumnId, list[Use]] = {}
         for schema, versions in self._schema_users:
-            for place, field in enumerate(decode_schema(self.log.schemas[schema], "schema")):
+            for place, field in enumerate(stored_fields(self.log, schema)):
                 shown = versions
                 if field.column in self.hidden:
                     shown = versions[~self.hidden[field.column][versions]]
@@ -268,18 +273,6 @@ class _Resolution:
 
 def _falling(instances: set[ColumnId], live: Live) -> list[DefinitionId]:
     return sorted((id for column in instances for id in live.get(column, ())), reverse=True)
-
-
-def _schema_users(log: Log, standing: Array) -> Iterator[tuple[int, Array]]:
-    """(schema, versions that use it, rising) for every schema a standing version uses."""
-    several = bool((log.schema[log.chunk_version] != log.chunk_schema).any())  # only after a restore or merge
-    for schema in range(len(log.schemas)):
-        users = log.schema == schema
-        if several:
-            users[log.chunk_version[log.chunk_schema == schema]] = True
-        versions = np.flatnonzero(users & standing)
-        if len(versions):
-            yield schema, versions
 
 
 def _with_positions(columns: Sequence[Column], uses: Mapping[ColumnId, Sequence[Use]]) -> list[Column]:

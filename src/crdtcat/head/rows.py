@@ -251,6 +251,7 @@ class Rows:
         log, patches = self._log, self.patches
         of_row = log.nbytes / np.maximum(log.rows, 1)
         over = np.bincount(patches.entry, patches.length * of_row[patches.source], minlength=log.chunk_count)
+        over = np.minimum(over, 2.0**62)  # as a log may claim
         found: Integers = log.nbytes.astype(np.int64) + over.astype(np.int64)
         return found
 

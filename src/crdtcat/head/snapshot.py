@@ -28,6 +28,7 @@ from crdtcat.errors import Corrupt, Expired, InvalidArgument, NotFound
 from crdtcat.format.sections import Array
 from crdtcat.format.version import pack, unpack
 from crdtcat.head.clocks import Clocks, seen_by
+from crdtcat.log.gaps import SEQ_MAX
 from crdtcat.log.join import select
 from crdtcat.log.log import Log
 
@@ -213,11 +214,11 @@ def _version(value: Any) -> bytes:
     return value
 
 
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or value < 0:
+def _count(value: Any, most: int = 2**64 - 1) -> int:
+    if not isinstance(value, int) or not 0 <= value <= most:
         raise ValueError(f"{value!r} is no count")
     return value
 
 
 def _clock(seen: dict[Any, Any]) -> VectorClock:
-    return VectorClock({_count(writer): _count(seq) for writer, seq in seen.items()})
+    return VectorClock({_count(writer): _count(seq, SEQ_MAX) for writer, seq in seen.items()})

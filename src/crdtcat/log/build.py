@@ -17,7 +17,7 @@ from crdtcat.errors import Corrupt
 from crdtcat.format.kinds import KINDS, ROWS
 from crdtcat.format.ops import SELF, ColumnId
 from crdtcat.format.schema_code import StoredField, decode_schema, encode_schema
-from crdtcat.format.sections import blobs
+from crdtcat.format.sections import Array, blobs
 from crdtcat.format.version import OPERATIONS, as_bytes, pack
 from crdtcat.log.join import in_order
 from crdtcat.log.log import ID, NO_TIME, NONE, Log
@@ -193,22 +193,28 @@ class LogBuilder:
             lists[2].extend(high)
             lists[3].extend(nulls)
 
-    def build(self) -> Log:
-        """The log of everything added, in canonical order. Raises `Corrupt` where a number does not fit."""
+    def build(self, name: str = "") -> Log:
+        """The log of everything added, in canonical order.
+
+        Raises `Corrupt` where a number does not fit, of the file `name` where all came from one, else of the
+        folder.
+        """
         try:
             return in_order(self._build())
         except (OverflowError, TypeError, ValueError) as error:
-            raise Corrupt(self._folder, f"a version holds a number that does not fit: {error}") from error
+            raise Corrupt(
+                name or self._folder, f"a version holds a number that does not fit: {error}"
+            ) from error
 
     def _build(self) -> Log:
         segments = sorted(self._segments.items(), key=lambda item: item[1][0])
-        places = np.array(self._places, np.uint32).reshape(-1, 3)
+        places = _numbers(self._places, np.uint32).reshape(-1, 3)
         times = np.array(self._time, np.int64).reshape(-1, 2)
         return Log(
             ids=np.frombuffer(b"".join(self._ids), ID),
-            operation=np.array(self._operation, np.uint8),
-            number=np.array(self._number, np.uint64),
-            schema=np.array(self._schema, np.uint32),
+            operation=_numbers(self._operation, np.uint8),
+            number=_numbers(self._number, np.uint64),
+            schema=_numbers(self._schema, np.uint32),
             time_min=times[:, 0],
             time_max=times[:, 1],
             key=blobs(self._key),
@@ -218,23 +224,31 @@ class LogBuilder:
             transaction=blobs(self._transaction),
             chunk_start=np.concatenate(([0], np.cumsum(self._counts))).astype(np.int64),
             hash=np.frombuffer(b"".join(self._hash), np.uint8).reshape(-1, 32),
-            rows=np.array(self._rows, np.uint64),
-            nbytes=np.array(self._nbytes, np.uint64),
-            partition=np.array(self._partition, np.uint32),
-            chunk_schema=np.array(self._chunk_schema, np.uint32),
-            kind=np.array(self._kind, np.uint8),
+            rows=_numbers(self._rows, np.uint64),
+            nbytes=_numbers(self._nbytes, np.uint64),
+            partition=_numbers(self._partition, np.uint32),
+            chunk_schema=_numbers(self._chunk_schema, np.uint32),
+            kind=_numbers(self._kind, np.uint8),
             place_chunk=places[:, 0],
             place_segment=places[:, 1],
             place_group=places[:, 2],
             segment_name=np.frombuffer(b"".join(title for title, _ in segments), "S24"),
-            segment_size=np.array([row[1] for _, row in segments], np.uint64),
+            segment_size=_numbers([row[1] for _, row in segments], np.uint64),
             segment_digest=np.frombuffer(b"".join(row[2] for _, row in segments), np.uint8).reshape(-1, 32),
-            segment_footer=np.array([row[3] for _, row in segments], np.uint32),
+            segment_footer=_numbers([row[3] for _, row in segments], np.uint32),
             schemas=tuple(self._schemas),
             partitions=tuple(self._partitions),
             inline=self._inline,
             statistics=from_lists(self._statistics, self._chunks, self._folder),
         )
+
+
+def _numbers(values: list[int], kind: type[np.unsignedinteger[Any]]) -> Array:
+    """A column of numbers. Raises `ValueError` for lists of equal lengths, of which numpy makes a table."""
+    column = np.array(values, kind)
+    if column.ndim != 1:
+        raise ValueError("a list where a number belongs")
+    return column
 
 
 def _named(field: StoredField, id: VersionId) -> StoredField:

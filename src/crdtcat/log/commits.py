@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from crdtcat.errors import Corrupt
 from crdtcat.format.version import UPKEEP, decode_version
@@ -50,6 +50,27 @@ def log_of_commit(folder: str, name: str, data: ObjectBytes, decided: Mapping[in
     """
     builder = LogBuilder(folder)
     add_commit(builder, folder, name, data, decided)
-    log = builder.build()
-    require({}, log, folder)
+    log = builder.build(name)
+    require({}, log, name)
+    return log
+
+
+def built(
+    builder: LogBuilder,
+    needs: dict[int, int],
+    folder: str,
+    files: Iterable[tuple[str, ObjectBytes]],
+    decided: Mapping[int, bool],
+) -> Log:
+    """The log of all that a builder has taken in of some commits' files, and `needs` raised to what it needs.
+
+    Raises `Corrupt`, naming the file: where one is wrong, each is taken in alone.
+    """
+    try:
+        log = builder.build()
+        require(needs, log, folder)
+    except Corrupt:
+        for name, data in files:
+            log_of_commit(folder, name, data, decided)
+        raise
     return log

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from crdtcat.clock import VectorClock, VersionId
@@ -9,6 +11,8 @@ from crdtcat.clock.version_id import ID_BYTES
 from crdtcat.errors import Corrupt
 from crdtcat.format.version import unpack
 from crdtcat.log.log import Log
+
+SEQ_MAX: Final = 2**32 - 1  # of a version id; arrays of them are signed
 
 
 def gaps_of(log: Log, needs: VectorClock) -> frozenset[tuple[int, int]]:
@@ -49,8 +53,11 @@ def clock_of(blob: bytes, name: str) -> tuple[bytes | None, dict[int, int]]:
         parent, beyond = unpack(blob, name)
         if parent is not None and (not isinstance(parent, bytes) or len(parent) != ID_BYTES):
             raise Corrupt(name, "a clock refers to something that is no version id")
-        if not all(isinstance(writer, int) and isinstance(seq, int) for writer, seq in beyond.items()):
-            raise Corrupt(name, "a clock must be a map of numbers")
+        numbers = (
+            isinstance(w, int) and isinstance(seq, int) and seq <= SEQ_MAX for w, seq in beyond.items()
+        )
+        if not all(numbers):
+            raise Corrupt(name, "a clock must be a map of numbers, none of them above 32 bits")
     except (TypeError, ValueError, AttributeError) as error:
         raise Corrupt(name, f"malformed clock: {error}") from error
     return parent, beyond

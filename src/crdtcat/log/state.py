@@ -20,7 +20,7 @@ from crdtcat.format.decision import decode_decision
 from crdtcat.format.frame import digest
 from crdtcat.format.version import decode_version
 from crdtcat.log.build import LogBuilder
-from crdtcat.log.commits import add_commit
+from crdtcat.log.commits import add_commit, built
 from crdtcat.log.files import files_without, is_transaction, passed_by
 from crdtcat.log.gaps import gaps_of, require
 from crdtcat.log.horizon import above, require_claims_above
@@ -183,8 +183,7 @@ class State:
                 elsewhere.add(name)
             elif is_transaction(name) and transaction_of(name)[0] >= self.closed.until:
                 loose.add(name)
-        fresh = builder.build()
-        require(needs, fresh, self.folder)
+        fresh = built(builder, needs, self.folder, commits, decided)
         require_claims_above(fresh, horizon, self.folder)
         return State(
             self.folder,

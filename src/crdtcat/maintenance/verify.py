@@ -20,13 +20,14 @@ from typing import get_args
 
 import numpy as np
 
-from crdtcat.errors import DataError, InvalidArgument
+from crdtcat.errors import DataError
 from crdtcat.head import Head
 from crdtcat.maintenance.progress import Tell, teller
 from crdtcat.maintenance.verify_log import check_log
 from crdtcat.maintenance.verify_report import Depth, Problem, VerifyReport
 from crdtcat.maintenance.verify_segments import SegmentCheck
 from crdtcat.session import Session
+from crdtcat.support.arguments import require_one_of
 
 
 def verify(
@@ -46,8 +47,7 @@ def verify(
         NotFound: the table was dropped.
         StoreUnavailable, AccessDenied: the store cannot be asked.
     """
-    if depth not in get_args(Depth):
-        raise InvalidArgument(f"depth={depth!r}: choose from {', '.join(map(repr, get_args(Depth)))}")
+    require_one_of("depth", depth, get_args(Depth))
     began, tell = time.monotonic(), teller(progress)
     check = check_log(session, tell)
     log, problems = check.state.log, check.problems

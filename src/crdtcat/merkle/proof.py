@@ -101,7 +101,7 @@ class Proof:
             path = [[bytes.fromhex(side) for side in level] for level in content["path"]]
             chunk, changes = (bytes.fromhex(content[name]) for name in ("chunk", "changes"))
             return _made(content["format"], chunk, changes, content["rows"], path)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise _refused(error) from error
 
 

@@ -21,6 +21,12 @@ def require_flag(what: str, given: object) -> None:
         raise InvalidArgument(f"{what}={given!r:.80}: pass True or False")
 
 
+def require_one_of(what: str, given: object, words: Sequence[str]) -> None:
+    """Raises `InvalidArgument` unless `given` is one of some texts."""
+    if not isinstance(given, str) or given not in words:
+        raise InvalidArgument(f"{what}={given!r:.80}: choose one of {', '.join(map(repr, words))}")
+
+
 def require_seconds(what: str, given: object, most: float) -> None:
     """Raises `InvalidArgument` unless `given` is a number of seconds from 0 on."""
     if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) <= most:

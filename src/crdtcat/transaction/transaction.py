@@ -23,6 +23,7 @@ from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.log import Log
 from crdtcat.names import validate_branch_name, validate_table_name
 from crdtcat.session import Session
+from crdtcat.support.arguments import require_one_of
 from crdtcat.support.locks import ForkSafeLock
 from crdtcat.transaction.commit import require_one_branch
 from crdtcat.transaction.ending import Ending
@@ -58,8 +59,7 @@ class Transaction(Ending):
 
     def __init__(self, catalog: Catalog, tables: Sequence[str] = (), *, isolation: str | None = None) -> None:
         isolation = catalog.options.isolation if isolation is None else isolation
-        if isolation not in ISOLATIONS:
-            raise InvalidArgument(f"isolation={isolation!r}: choose from {', '.join(map(repr, ISOLATIONS))}")
+        require_one_of("isolation", isolation, ISOLATIONS)
         if isinstance(tables, str) or not isinstance(tables, Iterable):
             raise InvalidArgument(f"tables={tables!r}: pass a list of names, as ['orders']")
         names = dict.fromkeys(map(validate_table_name, tables))

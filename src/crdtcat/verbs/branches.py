@@ -116,13 +116,13 @@ def make_branch(session: Session, name: str, at: At | None) -> Session:
 def open_branch(session: Session, name: str) -> Session:
     """A session on another branch of the same table. 2 GETs for it, and 2 for each it starts from in turn;
     2 more for each time a name was deleted before. Raises `NotFound`."""
+    require_branch_name(name)
     main = main_of(session)
     if name == MAIN:
         return main
     try:
         validate_branch_name(name)
     except InvalidName as error:
-        require_branch_name(name)
         raise NotFound(f"table {session.table!r} has no branch {name!r}: {error}") from error
     life, start = _latest(session, name)
     if start is None:

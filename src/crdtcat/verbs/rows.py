@@ -20,7 +20,7 @@ from crdtcat.chunks.entry_order import take_orders
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.format.kinds import ROWS
-from crdtcat.format.ops import ColumnId, Ops
+from crdtcat.format.ops import ColumnId, Ops, require_register_value
 from crdtcat.format.row_ids import RowIds, joined_row_ids
 from crdtcat.format.row_ops import RowOps
 from crdtcat.format.sections import Array
@@ -249,11 +249,12 @@ def check_no_column(key: str | None, schema: pa.Schema) -> None:
 def packed_size(value: Any, what: str) -> int:
     """How many bytes a value takes in a version file, once it is sure that a reader gets it back.
 
-    Raises `InvalidArgument`, naming `what`, for anything that MessagePack cannot hold and give back.
+    Raises `InvalidArgument`, naming `what`, for anything that MessagePack cannot hold and give back, or no
+    head makes a register of (`require_register_value`).
     """
     try:
         packed = pack(value)
-        unpack(packed, what)
+        require_register_value(unpack(packed, what))
     except (TypeError, ValueError, OverflowError, RecursionError, Corrupt) as error:
         raise InvalidArgument(f"{what} holds a value that cannot be stored: {error}") from error
     return len(packed)

@@ -20,7 +20,7 @@ from crdtcat.errors import CapabilityMissing, InvalidArgument
 from crdtcat.format.settings import ColumnSetting, Settings
 from crdtcat.names import validate_column_name
 from crdtcat.store import Store
-from crdtcat.support.arguments import require_names
+from crdtcat.support.arguments import require_names, require_one_of
 
 MODES: Final = ("merge", "cas")
 COLUMNS_TOLD: Final = 5  # of those that differ, in one message
@@ -34,8 +34,7 @@ def new_settings(
     key: Sequence[str] = (),
 ) -> Settings:
     """The settings of a table that is to be created. Raises `UserError` for what is not allowed."""
-    if mode not in MODES:
-        raise InvalidArgument(f"mode={mode!r}: a table is in one of {', '.join(map(repr, MODES))}")
+    require_one_of("mode", mode, MODES)
     return _settings(schema, partition_by, time_column, key).model_copy(update={"mode": mode})
 
 

@@ -21,6 +21,7 @@ from crdtcat.head import Version
 from crdtcat.lifecycle.incarnations import succeed
 from crdtcat.log.modes import switch_of
 from crdtcat.session import Session
+from crdtcat.support.arguments import require_one_of
 from crdtcat.verbs.settings import MODES, require_exclusion
 from crdtcat.writing.version_keys import version_of
 
@@ -37,8 +38,7 @@ def switch_mode(session: Session, mode: str) -> Version | None:
         CommitContended, CommitUnknown, StoreUnavailable: it may be half done: repeat it.
         NotFound: the table was dropped.
     """
-    if mode not in MODES:
-        raise InvalidArgument(f"mode={mode!r}: a table is in one of {', '.join(map(repr, MODES))}")
+    require_one_of("mode", mode, MODES)
     if session.source is not None:
         raise InvalidArgument(f"branch {session.branch!r}: only {session.table!r} itself is switched")
     if mode == "cas":

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from crdtcat.chunks.entry_order import Entries, with_order
+from crdtcat.chunks.layout import count_nulls
 from crdtcat.chunks.misfits import cast_rows, refusal
 from crdtcat.chunks.type_codes import decode_type, encode_type
 from crdtcat.chunks.type_parts import is_plain
@@ -204,8 +205,8 @@ def conform(batch: pa.RecordBatch | pa.Table, target: pa.Schema) -> pa.Table:
         values = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
         if values.type != item.type:
             values = cast_rows(values, item.type, item.name)
-        if not item.nullable and values.null_count:
-            raise SchemaMismatch(f"column {item.name!r} may not be null, and {values.null_count} rows are")
+        if not item.nullable and (nulls := count_nulls(values)):
+            raise SchemaMismatch(f"column {item.name!r} may not be null, and {nulls} rows are")
         columns.append(values)
     return pa.Table.from_arrays(columns, schema=pa.schema([pa.field(f.name, f.type) for f in target]))
 
