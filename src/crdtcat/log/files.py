@@ -21,10 +21,12 @@ _TITLE: Final = len(f"{VersionId(0, 0, 0, bytes(16))}.v")
 def files_without(log: Log, names: Sequence[str], horizon: int = 0) -> list[str]:
     """Those of some commit files whose version, unless it is below a horizon, or whose number, the log does
     not have. O(k log n)."""
-    missing = _transactions_without(log, [name for name in names if name.startswith(TRANSACTIONS)])
-    claims = [name for name in names if is_claim(name)]
-    others = set(claims)
-    versions = [name for name in names if not name.startswith(TRANSACTIONS) and name not in others]
+    rare = {name for name in names if name[-1] == "c" or name.startswith(TRANSACTIONS)}
+    versions, missing, claims = names, [], []
+    if rare:
+        missing = _transactions_without(log, [name for name in names if name.startswith(TRANSACTIONS)])
+        claims = [name for name in names if is_claim(name)]
+        versions = [name for name in names if name not in rare]
     ids = ids_of(versions)
     absent = (log.find(ids) < 0) & (ids.view(ID_FIELDS)["hlc"] >= horizon)
     missing += [versions[at] for at in np.flatnonzero(absent).tolist()]

@@ -151,7 +151,10 @@ class Log:
             return np.full(len(ids), -1, np.int64)
         at = np.searchsorted(self.ids, ids)
         at[at == len(self.ids)] = 0
-        return np.where(self.ids[at] == ids, at, -1)
+        found = self.ids[at]
+        if found.tobytes() == ids.tobytes():  # all are there: nearly always
+            return at
+        return np.where(found == ids, at, -1)
 
     def index_of(self, id: VersionId) -> int:
         """The index of one id, or -1."""
