@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import unhexlify
 from collections.abc import Sequence
 from typing import Final
 
@@ -63,5 +64,7 @@ def _transactions_without(log: Log, names: Sequence[str]) -> list[str]:
 
 def ids_of(names: Sequence[str]) -> Array:
     """Version ids as 36-byte strings, from file names."""
-    texts = "".join([name[-_TITLE:-2] for name in names])
-    return np.frombuffer(bytes.fromhex(texts.replace("-", "")), ID)
+    if len(set(map(len, names))) != 1:  # of several folders, or none
+        names = [name[-_TITLE:] for name in names]
+    letters = np.frombuffer("".join(names).encode(), np.uint8).reshape(len(names), -1 if names else _TITLE)
+    return np.frombuffer(unhexlify(letters[:, -_TITLE:-2].tobytes().replace(b"-", b"")), ID)

@@ -183,7 +183,7 @@ class State:
                 elsewhere.add(name)
             elif is_transaction(name) and transaction_of(name)[0] >= self.closed.until:
                 loose.add(name)
-        fresh = builder.build()
+        fresh = builder.build() if commits else empty_log()
         require(needs, fresh, self.folder)
         require_claims_above(fresh, horizon, self.folder)
         return State(
