@@ -105,7 +105,6 @@ def save(
             for table in results.tables
         ],
     }
-    (folder / f"{suite}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
     lines = [
         f"# {suite}",
@@ -123,6 +122,10 @@ def save(
     for table in results.tables:
         lines += ["", table.markdown()]
     (folder / f"{suite}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    # Last, and whole or not at all: a run that goes on where another was ended takes its word for the rest.
+    part = folder / f"{suite}.json.part"
+    part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    part.replace(folder / f"{suite}.json")
 
 
 def seconds_before(suite: str, folder: Path, size: str) -> float | None:
@@ -186,7 +189,7 @@ def machine() -> str:
     )
 
 
-def cores_busy(seconds: float = 1.0) -> float:
+def cores_busy(seconds: float = 0.4) -> float:
     """How many cores others keep busy; for this process, which only waits, nothing is counted."""
     before = _ticks()
     time.sleep(seconds)

@@ -477,6 +477,25 @@ def test_results_are_kept_as_pages_data_and_plots(tmp_path: Path) -> None:
     assert "Updates, 8<" in drawn.svg()
 
 
+def test_a_suite_whose_page_was_not_written_to_its_end_is_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = Results()
+    results.plots.append(Plot("1", "Rate", "x", "y", {"crdtcat": [(1, 1), (10, 1000)]}))
+
+    def ended(_: Plot) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Plot, "svg", ended)
+        with pytest.raises(KeyboardInterrupt):
+            save("suite", "Purpose.", results, tmp_path, TINY, seconds=1, busy=0.0)
+    assert not is_done("suite", tmp_path, TINY)
+    save("suite", "Purpose.", results, tmp_path, TINY, seconds=1, busy=0.0)
+    assert is_done("suite", tmp_path, TINY)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["suite-1.svg", "suite.json", "suite.md"]
+
+
 @pytest.mark.parametrize(("versions", "per"), [(10, 3), (40, 1)])
 def test_a_head_from_a_synthetic_bundle(tmp_path: Path, versions: int, per: int) -> None:
     log = heads.synthetic(versions, per)

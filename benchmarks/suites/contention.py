@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -174,12 +175,12 @@ def series(
     seconds: float,
     commits: int = ENOUGH,
     *,
-    rounds: int = 1,
+    rounds: Mapping[str, int] = MappingProxyType({}),
     unforced: bool = False,
 ) -> Results:
-    """All points of all engines, at most `commits` by each process: a table for each place, and a plot. With
-    `rounds`, each point is the middle one of so many. With `unforced`, those who wait for the disk run
-    without waiting, too."""
+    """All points of all engines, at most `commits` by each process: a table for each place, and a plot. In
+    places with `rounds`, each point is the middle one of so many. With `unforced`, those who wait for the
+    disk run without waiting, too."""
     results = Results()
     rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}
     lines: dict[str, dict[str, list[tuple[float, float]]]] = {kind: {} for kind in kinds}
@@ -204,7 +205,7 @@ def series(
                                 point = middle(
                                     [
                                         measure(workers, where, kind, variant, processes, most, seconds)
-                                        for _ in range(rounds)
+                                        for _ in range(rounds.get(kind, 1))
                                     ]
                                 )
                             except EngineFailed as error:
@@ -223,7 +224,8 @@ def series(
                                     f"{name}, {processes} processes: {error_name} ({count} times)."
                                 )
     for number, kind in enumerate(kinds):
-        title = f"{kind}: processes append {ROWS:,} rows at a time {_how_long(seconds, commits, rounds)}"
+        how_long = _how_long(seconds, commits, rounds.get(kind, 1))
+        title = f"{kind}: processes append {ROWS:,} rows at a time {how_long}"
         header = [*HEADER, WAITS] if kind == LOCAL else HEADER
         results.add(title, header, rows[kind], " ".join([*notes[kind], job.absent()]).strip())
         results.plots.append(

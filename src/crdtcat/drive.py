@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import repeat
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -112,7 +114,7 @@ def _answer(store: Store, want: Request, unclear: Unclear) -> Answer:
             return Listed(objects, page.after, store_now_ms(store))
         case ListPage(prefix, after):
             names = store.list_names(prefix, after)
-            return Listed(tuple(map(Object, names.names)), names.after, store_now_ms(store))
+            return Listed(_undescribed(names.names), names.after, store_now_ms(store))
         case Get(name):
             (found,) = store.get_many([(name, 0, None)])
             return Got(found, store_now_ms(store))
@@ -125,6 +127,12 @@ def _answer(store: Store, want: Request, unclear: Unclear) -> Answer:
         case Delete(names):
             store.delete(names)
             return Deleted()
+
+
+def _undescribed(names: Sequence[str]) -> tuple[Object, ...]:
+    """What is known of objects by their names alone. There may be very many."""
+    made: Callable[[tuple[str, int, int]], Object] = partial(tuple.__new__, Object)
+    return tuple(map(made, zip(names, repeat(0), repeat(0))))
 
 
 def _clear(name: str, unclear: Unclear, put: Callable[[], None]) -> bool:

@@ -159,7 +159,7 @@ class Session:
             pages = [] if page is None else [page]
             reader, ours = settled(self.store, lambda: self._read(pages, described=described))
             self.is_settled = self.is_settled and ours
-            self.check_not_dropped([item.name for item in reader.listing])
+            self.check_not_dropped(reader.names)
             self.marked = reader.marked
             self._advance(reader.state)
             self.settings = with_mode_of(self, reader.state.log)

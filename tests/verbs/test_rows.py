@@ -169,6 +169,25 @@ def test_the_time_column_can_be_chosen_and_keeps_its_meaning_when_renamed() -> N
     assert [table.history()[0].time_range, version.time_range] == [(midnight, midnight)] * 2
 
 
+@pytest.mark.parametrize("inline_bytes", [0, 2**16])
+@pytest.mark.parametrize("partition_by", [[], ["n"]])
+@pytest.mark.parametrize("t", [pa.timestamp("s"), pa.timestamp("ns", "UTC"), pa.date32()])
+def test_the_time_range_of_many_chunks_is_that_of_all_rows(
+    t: pa.DataType, partition_by: list[str], inline_bytes: int
+) -> None:
+    """It is put together from what is known of each chunk; some have no moment at all."""
+    moments = [None, 7, None, 3, None, None, 12, 5, 9, None]
+    at = pa.array(moments, pa.int32()).cast(pa.date32()).cast(t)
+    given = pa.table({"n": [0, 0, 1, 1, 2, 2, 3, 3, 4, 5], "at": at})
+    catalog = lake(chunk_rows=2, inline_bytes=inline_bytes, upkeep=False)
+    table = catalog.create_table("t", given.schema, time_column="at", partition_by=partition_by)
+    version = table.append(given)
+    assert version.chunks >= 5
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    assert version.time_range == (epoch + dt.timedelta(days=3), epoch + dt.timedelta(days=12))
+    assert catalog.table("t").history()[0].time_range == version.time_range
+
+
 def test_a_table_without_commits() -> None:
     catalog = lake()
     table = catalog.create_table("t", N)

@@ -38,7 +38,7 @@ def is_switching(reader: Reader[State]) -> bool:
     """Whether a listing showed that somebody is about to switch the table to CAS mode."""
     done = int(reader.state.log.number.max(initial=0))
     beginning = reader.folder + _ANNOUNCED
-    numbers = [name.removeprefix(beginning) for name, *_ in reader.listing if name.startswith(beginning)]
+    numbers = [name.removeprefix(beginning) for name in reader.names if name.startswith(beginning)]
     return any(int(number) > done for number in numbers if _NUMBER.fullmatch(number))
 
 

@@ -149,11 +149,15 @@ def time_range(table: pa.Table, column: str) -> tuple[int, int] | None:
     do not matter; no zone is taken for UTC.
     """
     array = table.column(column)
-    t = value_type(array.type)
+    return moments(array.type, statistics(array))
+
+
+def moments(t: pa.DataType, known: ColumnStatistics) -> tuple[int, int] | None:
+    """As `time_range`, of a column of this type whose statistics are known."""
+    t = value_type(t)
     unit = nanoseconds_per_unit(t)
     if unit is None or not (pa.types.is_timestamp(t) or pa.types.is_date(t)):
         return None
-    known = statistics(array)
     if known.min is None or known.max is None:
         return None
     least, greatest = int(known.min) * unit // 1000, -(-int(known.max) * unit // 1000)

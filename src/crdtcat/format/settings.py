@@ -15,6 +15,7 @@ A table whose mode is switched gets a further settings file, too, and keeps its 
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -26,6 +27,7 @@ from crdtcat.support.object_bytes import ObjectBytes
 
 MARKER_NAME: Final = "crdtcat.json"
 MARKER: Final = b'{"crdtcat":{"format":1}}\n'
+_SETTINGS_KEPT: Final = 64
 
 
 class ColumnSetting(BaseModel):
@@ -121,6 +123,12 @@ def dropped_name(folder: str) -> str:
 
 def decode_settings(data: ObjectBytes, name: str) -> Settings:
     """The settings in a file. Raises `Corrupt` or, for a newer format, `UnsupportedFormat`."""
+    return _decoded(bytes(data), name)
+
+
+@lru_cache(_SETTINGS_KEPT)
+def _decoded(data: bytes, name: str) -> Settings:
+    """A process that opens a table again and again finds the same bytes each time, nearly always."""
     content = unseal_json(data, name)
     try:
         return Settings.model_validate(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import unhexlify
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,10 +22,12 @@ _TITLE: Final = len(f"{VersionId(0, 0, 0, bytes(16))}.v")
 def files_without(log: Log, names: Sequence[str], horizon: int = 0) -> list[str]:
     """Those of some commit files whose version, unless it is below a horizon, or whose number, the log does
     not have. O(k log n)."""
-    missing = _transactions_without(log, [name for name in names if name.startswith(TRANSACTIONS)])
-    claims = [name for name in names if is_claim(name)]
-    others = set(claims)
-    versions = [name for name in names if not name.startswith(TRANSACTIONS) and name not in others]
+    rare = {name for name in names if name[-1] == "c" or name.startswith(TRANSACTIONS)}
+    versions, missing, claims = names, [], []
+    if rare:
+        missing = _transactions_without(log, [name for name in names if name.startswith(TRANSACTIONS)])
+        claims = [name for name in names if is_claim(name)]
+        versions = [name for name in names if name not in rare]
     ids = ids_of(versions)
     absent = (log.find(ids) < 0) & (ids.view(ID_FIELDS)["hlc"] >= horizon)
     missing += [versions[at] for at in np.flatnonzero(absent).tolist()]
@@ -61,5 +64,7 @@ def _transactions_without(log: Log, names: Sequence[str]) -> list[str]:
 
 def ids_of(names: Sequence[str]) -> Array:
     """Version ids as 36-byte strings, from file names."""
-    texts = "".join([name[-_TITLE:-2] for name in names])
-    return np.frombuffer(bytes.fromhex(texts.replace("-", "")), ID)
+    if len(set(map(len, names))) != 1:  # of several folders, or none
+        names = [name[-_TITLE:] for name in names]
+    letters = np.frombuffer("".join(names).encode(), np.uint8).reshape(len(names), -1 if names else _TITLE)
+    return np.frombuffer(unhexlify(letters[:, -_TITLE:-2].tobytes().replace(b"-", b"")), ID)

@@ -113,9 +113,9 @@ class State:
         """Version files not in the log, and claims of numbers not in the log. What a base did not admit below
         its horizon is dead, and not missing. O(k log n)."""
         known = self.elsewhere.union(name for name, _ in self.pending)
-        horizon = self.log.horizon if self.base else 0
-        wanted = [name for name in versions if name not in known and not passed_by(self.closed, name)]
-        return files_without(self.log, wanted, horizon)
+        if known or self.closed.until:
+            versions = [name for name in versions if name not in known and not passed_by(self.closed, name)]
+        return files_without(self.log, versions, self.log.horizon if self.base else 0)
 
     def unsettled(self, names: Sequence[str]) -> Sequence[str]:
         """The file that settles which transactions count, if there is a later one than was read."""
@@ -183,7 +183,7 @@ class State:
                 elsewhere.add(name)
             elif is_transaction(name) and transaction_of(name)[0] >= self.closed.until:
                 loose.add(name)
-        fresh = built(builder, needs, self.folder, commits, decided)
+        fresh = built(builder, needs, self.folder, commits, decided) if commits else empty_log()
         require_claims_above(fresh, horizon, self.folder)
         return State(
             self.folder,

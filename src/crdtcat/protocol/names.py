@@ -18,6 +18,7 @@ it, by number (`crdtcat.protocol.closer`).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -33,7 +34,11 @@ _BOUNDARY = re.compile(r"zy([0-9]{16})")
 _CLOSING = re.compile(r"y([0-9a-f]{16})-[0-9a-f]{16}")
 _CLOSED = re.compile(r"z([0-9]{8})")
 _VERSION = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{8}-[0-9a-f]{32}\.v")
-_SORTS = (("version", _VERSION), ("claim", _CLAIM), ("bundle", _BUNDLE), ("base", _BASE))
+_SORTS = {
+    ".v": (("version", _VERSION),),
+    ".c": (("claim", _CLAIM),),
+    ".b": (("bundle", _BUNDLE), ("base", _BASE)),
+}
 _NAMES_KEPT = 1 << 14
 
 
@@ -136,8 +141,23 @@ def last(name: str) -> str:
 def _sort(name: str) -> str:
     """Which sort of file a name in a log is of. Every pass over a log asks it of all names, often: those who
     ask look at how it ends before."""
-    bare = last(name)
-    return next((sort for sort, pattern in _SORTS if pattern.fullmatch(bare)), "")
+    for sort, pattern in _SORTS.get(name[-2:], ()):
+        if pattern.fullmatch(name, name.rfind("/") + 1):
+            return sort
+    return ""
+
+
+def sorted_out(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The names of bundles among these, and those of files that hold one commit, in their order."""
+    bundles: list[str] = []
+    commits: list[str] = []
+    for name in names:
+        sort = _sort(name)
+        if sort in ("version", "claim"):
+            commits.append(name)
+        elif sort:
+            bundles.append(name)
+    return bundles, commits
 
 
 def is_version(name: str) -> bool:

@@ -37,17 +37,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from crdtcat.errors import Corrupt, StoreUnavailable
 from crdtcat.protocol.names import (
     TRANSACTIONS,
     bundle_rank,
-    is_bundle,
     is_claim,
-    is_commit,
     is_decision,
     mark_name,
+    sorted_out,
 )
 from crdtcat.protocol.requests import Answer, Get, Got, Listed, ListPage, Object, Request
 from crdtcat.support.object_bytes import ObjectBytes
@@ -90,6 +89,31 @@ class Readable(Protocol):
 S = TypeVar("S", bound=Readable)
 
 
+class Names(NamedTuple):
+    """The names of a listing by what they are of: every step asks for them again, and they may be many.
+
+    Attributes:
+        listing: which.
+        all: every name.
+        bundles: those of bundles.
+        commits: those of files that hold one commit.
+        settling: those in `transactions/`.
+    """
+
+    listing: tuple[Object, ...] = ()
+    all: Sequence[str] = ()
+    bundles: Sequence[str] = ()
+    commits: Sequence[str] = ()
+    settling: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, listing: tuple[Object, ...]) -> Names:
+        """Sort out a listing."""
+        names = [item.name for item in listing]
+        settling = [name for name in names if name.startswith(TRANSACTIONS)]
+        return cls(listing, names, *sorted_out(names), settling)
+
+
 @dataclass(frozen=True, slots=True)
 class Reader(Generic[S]):
     """Bring `state` up to date with one log folder. Theorem: `listing_complete`.
@@ -111,6 +135,7 @@ class Reader(Generic[S]):
         fetching: names asked for now.
         asked: names that were asked for in this pass; no answer to one is waited for twice.
         pending: version files to be asked for after those.
+        listed: the names of the listing, once they were looked at.
     """
 
     folder: str
@@ -130,6 +155,7 @@ class Reader(Generic[S]):
     fetching: tuple[str, ...] = ()
     asked: frozenset[str] = frozenset()
     pending: tuple[str, ...] = ()
+    listed: Names = field(default=Names(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.prefix == FIRST:
@@ -181,25 +207,35 @@ class Reader(Generic[S]):
             return replace(step, after=page.after)
         if self.prefix == TRANSACTIONS:
             return replace(step, prefix=self.folder, after="")
-        mark = mark_name(self.folder)
-        if not self.marked and any(item.name == mark for item in step.listing):
+        step = step._looked_at()
+        if not self.marked and mark_name(self.folder) in step.listed.all:
             return replace(self, marked=True, listing=(), prefix=FIRST, after="", began_ms=None)
         step = replace(step, prefix="", after="")
         if not self.ordered and step._is_late(page.now_ms):
             return step._again()
         return step._fetch()
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The names seen in the current pass."""
+        return self._looked_at().listed.all
+
+    def _looked_at(self) -> Reader[S]:
+        if self.listed.listing is self.listing:
+            return self
+        return replace(self, listed=Names.of(self.listing))
+
     def _fetch(self) -> Reader[S]:
-        names = [item.name for item in self.listing]
-        bundles = self.state.unread([name for name in names if is_bundle(name)])
+        listed = self._looked_at().listed
+        bundles = self.state.unread(listed.bundles)
         if bundles:
             top = max(bundle_rank(name) for name in bundles)
             small = self.eager and self._are_small({name for name in bundles if bundle_rank(name) < top})
             return self._ask(name for name in bundles if small or bundle_rank(name) == top)
-        closed = self.state.unsettled(names)
+        closed = self.state.unsettled(listed.settling)
         if closed:  # after bundles: a transaction that is in one of them is settled
             return self._ask(closed)
-        versions = self.state.missing([name for name in names if is_commit(name)])
+        versions = self.state.missing(listed.commits)
         if versions:
             return self._ask(versions)
         decisions = tuple(name for name in self.state.undecided() if name not in self.asked)

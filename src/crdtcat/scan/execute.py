@@ -6,7 +6,6 @@ memory does not grow with the table.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -26,7 +25,7 @@ from crdtcat.scan.plan import Plan
 from crdtcat.scan.shown import as_shown, shown_column
 from crdtcat.scan.units import Sources, Unit, units
 from crdtcat.store import Store
-from crdtcat.support.pools import ThreadPool
+from crdtcat.support.pools import ThreadPool, cores
 
 AHEAD_BYTES: Final = 128 * 2**20  # Arrow content that may be decoded or under way before it is asked for
 SOURCES_AHEAD: Final = 2  # units begun between what lies over a third one and that one
@@ -42,7 +41,7 @@ and has no number."""
 def threads_of(store: Store) -> int:
     """How many threads read: a few more than cores, since some wait for the store. Where it is this machine
     they hardly do, and too many hinder each other."""
-    return min(THREADS_MAX, (os.cpu_count() or 1) + (2 if store.is_remote else 1))
+    return min(THREADS_MAX, cores() + (2 if store.is_remote else 1))
 
 
 class Execution:

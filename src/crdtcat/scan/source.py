@@ -25,6 +25,7 @@ from crdtcat.scan.filters.bounds import ColumnBounds
 from crdtcat.scan.overlaid import Part, joined
 
 _CODES = {domain: code for code, domain in DOMAINS.items()}
+_LOW = 2**32 - 1
 
 
 class HeadStatistics:
@@ -99,13 +100,15 @@ def sources_over(head: Head, column: Column) -> tuple[Array, Array]:
     if head.rows.is_plain:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     patches, log, columns = head.rows.patches, head.log, head.columns
-    entry, source = np.unique(np.stack((patches.entry, patches.source)), axis=1)
+    pairs = np.unique(patches.entry << 32 | patches.source)  # numbers of chunks are below 2**32
+    entry, source = pairs >> 32, pairs & _LOW
     sources, which = np.unique(source, return_inverse=True)
-    versions = log.chunk_version[sources] if columns.hidden else np.zeros(len(sources), np.uint32)
-    stored = np.stack((log.chunk_schema[sources], versions)).astype(np.int64)
-    kinds, kind = np.unique(stored, axis=1, return_inverse=True)  # those of one kind hold the same
-    holds = [columns.source(column, schema, version) is not None for schema, version in kinds.T.tolist()]
-    kept = np.array(holds, bool)[kind.reshape(-1)][which]
+    stored = log.chunk_schema[sources].astype(np.int64) << 32
+    if columns.hidden:
+        stored |= log.chunk_version[sources]
+    kinds, kind = np.unique(stored, return_inverse=True)  # those of one kind hold the same
+    holds = [columns.source(column, one >> 32, one & _LOW) is not None for one in kinds.tolist()]
+    kept = np.array(holds, bool)[kind][which]
     return entry[kept], source[kept]
 
 

@@ -155,9 +155,9 @@ def names_in(folder: str, after: str) -> Names:
     try:
         with os.scandir(folder) as entries:
             return [
-                entry.name
+                name
                 for entry in entries
-                if entry.name > after and not entry.name.startswith(".") and entry.is_file()
+                if (name := entry.name) > after and name[0] != "." and entry.is_file()
             ]
     except (FileNotFoundError, NotADirectoryError):
         return []

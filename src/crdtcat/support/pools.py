@@ -6,13 +6,21 @@ functions given to `atexit`, say), what is submitted is done at once, by whoever
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+@cache
+def cores() -> int:
+    """How many processors there are. The system is asked once: it reads a file for it."""
+    return os.cpu_count() or 1
 
 
 def threads_can_start() -> bool:

@@ -25,7 +25,7 @@ from crdtcat.chunks.entry_order import take_orders
 from crdtcat.chunks.inline import encode_inline
 from crdtcat.chunks.keys import sorted_by_key
 from crdtcat.chunks.partitions import Partitioning, encode_values
-from crdtcat.chunks.statistics import time_range
+from crdtcat.chunks.statistics import moments
 from crdtcat.chunks.stretch import Stretch, encode_stretch
 from crdtcat.errors import LimitExceeded
 from crdtcat.format.kinds import ROWS
@@ -176,7 +176,6 @@ class Stager:
         table = pa.concat_tables(self._pending)
         if self._key:
             table = sorted_by_key(table, self._key)
-        self._note_time(table)
         pieces, rest = self._pieces(table, last=last or bool(self._key))  # what follows has any key
         self._pending, self._pending_bytes = ([rest], rest.nbytes) if rest.num_rows else ([], 0)
         yield from evenly(pieces, [piece.table.nbytes for piece in pieces], self._stretch_bytes)
@@ -221,6 +220,7 @@ class Stager:
         chunks, stretch = encoded
         for chunk in chunks:
             self.staged.add(chunk)
+            self._note_time(chunk)
         if stretch is not None:
             self._segments.add(stretch, self._threads)
 
@@ -263,13 +263,14 @@ class Stager:
         self.staged.inline = encoded if any(encoded) else []
         return True
 
-    def _note_time(self, table: pa.Table) -> None:
-        if self._time_column is None or self._time_column not in table.column_names:
-            return
-        found = time_range(table, self._time_column)
-        if found is not None:
-            known = self.staged.time_range or found
-            self.staged.time_range = min(known[0], found[0]), max(known[1], found[1])
+    def _note_time(self, chunk: Prepared) -> None:
+        """Moments in the time column, from what is known of it: it was looked at for that already."""
+        for name, _, known in chunk.statistics if self._time_column else ():
+            if name == self._time_column and known is not None:
+                found = moments(self.fit.schema.field(name).type, known)
+                if found is not None:
+                    before = self.staged.time_range or found
+                    self.staged.time_range = min(before[0], found[0]), max(before[1], found[1])
 
 
 def _cores() -> int:
