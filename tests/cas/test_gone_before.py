@@ -114,11 +114,12 @@ def test_what_an_earlier_change_of_the_same_transaction_deleted_is_told_once() -
     catalog.create_table("t", SCHEMA, mode="cas").append([{"n": n, "x": 0} for n in range(4)])
     tx = catalog.transaction()
     tx.delete("t", "n = 1")
-    tx.overwrite("t", [{"n": 9, "x": 9}])
+    tx.overwrite("t", [{"n": 9}])
+    tx.table("t").drop_column("x")
     Catalog(url, upkeep=False).table("t").update("n = 1", {"x": 5})
     with pytest.raises(CommitConflict) as caught:
         tx.commit()
-    assert [item.kind.value for item in caught.value.conflicts] == ["delete-update"]
+    assert [item.kind.value for item in caught.value.conflicts] == ["delete-update", "drop-write"]
 
 
 def test_what_the_handle_had_read_stays_dead_when_a_commit_begins_again(
@@ -131,8 +132,7 @@ def test_what_the_handle_had_read_stays_dead_when_a_commit_begins_again(
     theirs = Catalog(url, upkeep=False, on_conflict={"update-delete": "theirs"})
     late = theirs.transaction()
     late.update("t", "n = 1", {"x": 7})
-    steps = [lambda: theirs.table("t").delete("n = 1"), mine._session.refresh, late.commit]
-    meanwhile(mine, *steps)
+    meanwhile(mine, lambda: theirs.table("t").delete("n = 1"), mine._session.refresh, late.commit)
     monkeypatch.setattr(Committing, "_is_old", lambda _: True)
     assert mine.update("n <= 1", {"x": 5}).number == 4
     assert values(mine) == {0: 5, 2: 0, 3: 0}

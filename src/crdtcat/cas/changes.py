@@ -208,30 +208,22 @@ def conflicts_with(change: LogChange, writes: Sequence[WriteSet], theirs: WriteS
     """
     if change.is_void(theirs):
         return ()
-    reader = change.key_reader
-    standing = ((part, mine) for part, mine in enumerate(writes) if not change.repeats(mine))
-    deletes = change.policy.minds(Kind.DELETE_DELETE)
-    pairs = (
-        (part, (mine, theirs) if reader is None else reader.exact(mine, theirs, deletes=deletes))
-        for part, mine in standing
-    )
+    reader, deletes = change.key_reader, change.policy.minds(Kind.DELETE_DELETE)
     dead = [rows for id, rows in change.dead.items() if id < theirs.id]
-    met = (
-        replace(item, part=part)
-        for part, pair in pairs
-        for item in overlaps(*pair, [*dead, *_gone(change, writes[:part])], change.alive)
-    )
+    own: list[TaggedRows] = []
+    met: list[Overlap] = []
+    for part, mine in enumerate(writes):
+        if change.repeats(mine):
+            continue
+        pair = (mine, theirs) if reader is None else reader.exact(mine, theirs, deletes=deletes)
+        met += (replace(item, part=part) for item in overlaps(*pair, dead, own, change.alive))
+        own += [mine.gone] if mine.deletes else []
     found = tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
     if found and change.knows_more(theirs):
         return conflicts_with(change, writes, theirs)
     if theirs.deletes and writes and any(mine.touches_rows or mine.ops.drops for mine in change.writes):
         change.dead[theirs.id] = theirs.gone
     return found
-
-
-def _gone(change: LogChange, writes: Sequence[WriteSet]) -> list[TaggedRows]:
-    """Rows that some of its versions delete."""
-    return [mine.gone for mine in writes if mine.deletes and not change.repeats(mine)]
 
 
 def alive_in(seen: Head | Callable[[], Head] | None) -> Alive:

@@ -28,7 +28,11 @@ DOUBTS_MAX: Final = 3  # reasons that one conflict gives for not being exact
 
 
 def overlaps(
-    mine: WriteSet, theirs: WriteSet, dead: Sequence[TaggedRows] = (), alive: Alive | None = None
+    mine: WriteSet,
+    theirs: WriteSet,
+    dead: Sequence[TaggedRows] = (),
+    own: Sequence[TaggedRows] = (),
+    alive: Alive | None = None,
 ) -> list[Overlap]:
     """Every conflict between a commit and one that came before it, in the order of `Kind`.
 
@@ -38,20 +42,21 @@ def overlaps(
     Args:
         mine: what mine writes.
         theirs: what theirs writes.
-        dead: rows that were deleted since mine read: by others before theirs, by mine before this version.
+        dead: rows that others deleted before theirs, since mine read.
+        own: rows that earlier versions of mine's own transaction delete.
         alive: tells which rows were there when mine read; asked only about what both name.
 
     Theorem: `disjoint_writes_commute`.
     """
     there = _There(dead, alive)
-    found = [*_rows(mine, theirs, there), *_columns(mine, theirs, there)]
+    found = [*_rows(mine, theirs, there, own), *_columns(mine, theirs, there)]
     found += (overlap for part in (_scopes, _keys, _others) for overlap in part(mine, theirs))
     order = list(Kind)
     return sorted(found, key=lambda overlap: order.index(overlap.kind))
 
 
 class _There:
-    """Which rows were there when mine came, and when theirs did. See `overlaps`."""
+    """Which rows were there when mine read, and when theirs came. See `overlaps`."""
 
     def __init__(self, dead: Sequence[TaggedRows], alive: Alive | None) -> None:
         self._dead, self._alive = dead, alive
@@ -63,13 +68,16 @@ class _There:
         return rows if self._alive is None or not len(rows) else self._alive(rows)
 
 
-def _rows(mine: WriteSet, theirs: WriteSet, there: _There) -> Iterator[Overlap]:
+def _rows(mine: WriteSet, theirs: WriteSet, there: _There, own: Sequence[TaggedRows]) -> Iterator[Overlap]:
     """Rows and cells."""
     if not (mine.touches_rows and theirs.touches_rows):
         return
 
     def both(ours: TaggedRows, others: TaggedRows) -> TaggedRows:
-        return there.of(ours & others)
+        met = there.of(ours & others)
+        for earlier in own if len(met) else ():
+            met -= earlier
+        return met
 
     for mine_columns, ours in mine.updated:
         for their_columns, others in theirs.updated:
