@@ -133,7 +133,7 @@ def _written(rows: RowIds, number: int) -> WriteSet:
     none = frozenset[Any]()
     return WriteSet(
         id=id, number=number, operation="update", ops=Ops(), added=none, chunks=(), deleted=None,
-        removed=None, cells=(Cells(columns, rows),), columns=none, names=none, uses=columns, definitions=(),
+        removed=None, cells=(Cells(columns, rows),), columns=none, names=none, brings=none, definitions=(),
     )  # fmt: skip
 
 

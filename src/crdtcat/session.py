@@ -50,9 +50,9 @@ from crdtcat.writing.writer import Writer
 START_MS_MAX: Final = 1000 * TRANSACTION_SECONDS_MAX // 4
 """How long a branch goes by what it has read of its source."""
 
-_OF_STATE: Final = ("_lock", "_state", "_head", "_before", "start", "summaries", "last_fit", "listed_at")
-_OF_HANDLE: Final = ("clock", "writer", "chain", "notes", "footers", "switching", "bundled_to", "first_page")
-_NOT_COPIED: Final = frozenset((*_OF_STATE, *_OF_HANDLE))
+_OF_STATE: Final = "_lock _state _head _before start summaries last_fit last_known listed_at"
+_OF_HANDLE: Final = "clock writer chain notes footers switching bundled_to first_page"
+_NOT_COPIED: Final = frozenset(f"{_OF_STATE} {_OF_HANDLE}".split())
 
 
 class Session:
@@ -118,6 +118,7 @@ class Session:
         self.chain, self.notes, self.footers = Chain(), Notes(), FooterCache()
         self.listed_at, self.switching, self.bundled_to = -np.inf, False, ""
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
+        self.last_known: tuple[Settings, bytes, Known | None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in _NOT_COPIED}

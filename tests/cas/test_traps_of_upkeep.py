@@ -3,6 +3,7 @@ request of each other, on tables of both modes."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -135,20 +136,24 @@ def test_two_compactors_leave_no_dangling_and_no_lost_delete(mode: str) -> None:
 def test_a_stale_writer_is_not_below_anybodys_watermark(mode: str) -> None:
     """slatedb#1622 and #352: "everything up to T is in here" and a writer whose clock or knowledge is behind
     T. What a bundle covers are names of versions, not times; the collector deletes what it has merged."""
-    store, table = filled(mode)
-    stale = Catalog(store.inner, **OPTIONS).table("t")
+    grace = 0.4
+    store, _ = filled(mode)
+    catalogs = [Catalog(store.inner, upkeep=False, grace_seconds=grace) for _ in range(3)]
+    table = catalogs.pop().table("t")
+    for catalog in catalogs:
+        catalog._clock = HybridClock(lambda: 1_000)  # its own clock says 1970
+    stale, blind = (catalog.table("t") for catalog in catalogs)
     stale.head()
-    stale._session.clock = HybridClock(lambda: 1_000)  # its own clock says 1970
-    blind = Catalog(MemoryStore(store.inner.url), **OPTIONS).table("t")
-    blind._session.clock = HybridClock(lambda: 1_000)
-    for n in range(20, 24):
-        table.append([{"n": n, "x": 0}])
+    time.sleep(0.002)
+    bundled = [table.append([{"n": n, "x": 0}]).id for n in range(20, 24)][-1]
     table.checkpoint()
-    table.collect()
-    stale.append([{"n": 30, "x": 0}])
-    blind.append([{"n": 31, "x": 0}])
+    time.sleep(grace)
+    assert table.collect().versions > 0
+    late = [handle.append([{"n": n, "x": 0}]).id for n, handle in ((30, stale), (31, blind))]
+    assert [id < bundled for id in late] == [mode == "merge"] * 2, "it is below what was bundled"
     for handle in (table, stale, table):
         handle.checkpoint()
+        time.sleep(grace)
         handle.collect()
     assert shown(store) == {**FILLED, **dict.fromkeys([*range(20, 24), 30, 31], 0)}
 

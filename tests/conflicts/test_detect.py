@@ -94,7 +94,7 @@ def written(change: dict[str, Any], number: int) -> WriteSet:
         cells=tuple(Cells(frozenset({column}), found) for column, found in cells if found is not None),
         columns=change["defined"] | change["dropped"],
         names=frozenset(column.name for column in change["defined"]),
-        uses=change["uses"],
+        brings=change["uses"],
         definitions=(),
     )
 
@@ -105,6 +105,10 @@ def gone(change: dict[str, Any]) -> set[Row]:
 
 def touched(change: dict[str, Any]) -> set[Row]:
     return {row for found in change["cells"].values() for row in found}
+
+
+def used(change: dict[str, Any]) -> set[ColumnId]:
+    return set(change["uses"]) | {column for column, found in change["cells"].items() if found}
 
 
 def expected(mine: dict[str, Any], theirs: dict[str, Any]) -> dict[Kind, set[Row]]:
@@ -136,8 +140,8 @@ def expected(mine: dict[str, Any], theirs: dict[str, Any]) -> dict[Kind, set[Row
         Kind.COLUMN_COLUMN: bool(
             (mine["defined"] | mine["dropped"]) & (theirs["defined"] | theirs["dropped"])
         ),
-        Kind.WRITE_DROP: bool(mine["uses"] & theirs["dropped"]),
-        Kind.DROP_WRITE: bool(mine["dropped"] & theirs["uses"]),
+        Kind.WRITE_DROP: bool(used(mine) & theirs["dropped"]),
+        Kind.DROP_WRITE: bool(mine["dropped"] & used(theirs)),
         Kind.PROPERTY_PROPERTY: bool(mine["properties"] & theirs["properties"]),
     }
     return found | {kind: set() for kind, holds in plain.items() if holds}
@@ -197,7 +201,7 @@ def an_update(count: int, offset: int, number: int) -> WriteSet:
     return WriteSet(
         id=VersionId(number, number, 1, bytes(16)), number=number, operation="update", ops=Ops(),
         added=nothing, chunks=(), deleted=None, removed=None, cells=(Cells(columns, ids),),
-        columns=nothing, names=nothing, uses=columns, definitions=(),
+        columns=nothing, names=nothing, brings=nothing, definitions=(),
     )  # fmt: skip
 
 

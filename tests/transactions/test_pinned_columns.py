@@ -4,13 +4,17 @@ only opened them: what is pinned was read."""
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from crdtcat import Catalog
-from crdtcat.errors import SchemaMismatch
+from crdtcat import Catalog, Table
+from crdtcat.errors import SchemaMismatch, UserError
 from crdtcat.transaction import Transaction
+from crdtcat.writing.fit import known_from_head
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])
 MODES = pytest.mark.parametrize("mode", ["cas", "merge"])
@@ -49,3 +53,46 @@ def test_rows_with_others_are_refused(mode: str) -> None:
     with pytest.raises(SchemaMismatch, match="'z' is not in the table"):
         tx.append("t", [{"n": 1, "z": 2}])
     tx.commit()
+
+
+def row(x: object, **more: object) -> list[dict[str, object]]:
+    return [{"n": 1, "x": x, "y": 3, **more}]
+
+
+CHANGES: tuple[Callable[[Table], Any], ...] = (
+    lambda table: table.append(row(2)),
+    lambda table: table.append(row(2)),
+    lambda table: table.append([{"n": 1, "q": 2}]),  # refused where columns were declared
+    lambda table: table.rename_column("x", "v"),
+    lambda table: table.rename_column("v", "x"),
+    lambda table: table.append([{"n": 1, "y": 2}]),
+    lambda table: table.append(row(2, z=1.5), evolve=True),
+    lambda table: table.rename_column("x", "w"),
+    lambda table: table.append([{"n": 1, "w": 2, "y": 3}]),
+    lambda table: table.drop_column("y"),
+    lambda table: table.update("true", {"w": 7}),
+    lambda table: table.write(pa.table({"n": [1], "w": ["text"]})),
+    lambda table: table.checkpoint(),
+)
+
+
+@MODES
+@pytest.mark.parametrize("declared", [True, False])
+def test_what_is_known_without_looking_is_what_looking_says(mode: str, *, declared: bool) -> None:
+    """Transactions of one handle, one after the other, beside whatever others do to the columns."""
+    url = f"memory://columns-{secrets.token_hex(6)}"
+    Catalog(url, upkeep=False).create_table("t", SCHEMA if declared else None, mode=mode)
+    catalog, kept = Catalog(url, upkeep=False), 0
+    for change in CHANGES:
+        with suppress(UserError):
+            change(Catalog(url, upkeep=False).table("t"))
+        known = []
+        for _ in range(2):
+            tx = catalog.transaction(["t"])
+            session = tx.table("t")._session
+            known.append(session.known)
+            kept += session._shown is None
+            assert known[-1] == (known_from_head(session.head().columns) or catalog.table("t")._session.known)
+            tx.abort()
+        assert known[0] == known[1]
+    assert kept >= 2, "sometimes it was not looked at"

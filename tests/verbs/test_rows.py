@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from crdtcat import Table
+from crdtcat.clock import HybridClock
 from crdtcat.errors import NoSnapshots, NotFound
 from crdtcat.verbs import rows as row_verbs
 from crdtcat.writing.incoming import Incoming
@@ -130,6 +132,28 @@ def test_a_repeated_overwrite_with_a_key_does_nothing() -> None:
     table.append([{"n": 3}])
     other.overwrite([{"n": 2}], key="nightly")
     assert numbers(table) == [2, 3]
+
+
+@pytest.mark.parametrize("mode", ["merge", "cas"])
+def test_of_two_overwrites_with_a_key_the_one_that_counts_removes_what_it_had_seen(mode: str) -> None:
+    """The smaller id stands, with its own view: in merge mode that may be one which arrives later, of a slow
+    clock. What only the other one had removed is there again. In CAS mode ids rise with numbers: the first
+    one stands for good."""
+    catalog = lake()
+    behind = another(catalog)
+    behind._clock = HybridClock(lambda: 1_000)
+    table, slow, done = catalog.create_table("t", N, mode=mode), behind.table("t"), []
+    table.append([{"n": 1}])
+    time.sleep(0.002)  # so that what follows is not within the millisecond that the slow one has seen
+
+    def meanwhile() -> None:
+        table.append([{"n": 3}])
+        done.append(table.overwrite([{"n": 2}], key="nightly").id)
+        assert numbers(table) == [2]
+
+    done.append(row_verbs.overwrite(slow._session, Interrupted([{"n": 2}], meanwhile), key="nightly").id)
+    (void,) = table.head().void
+    assert (void.id, sorted(numbers(table))) == ((done[0], [2, 3]) if mode == "merge" else (done[1], [2]))
 
 
 def test_an_overwrite_removes_both_copies_of_a_retried_commit() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,9 +20,14 @@ from crdtcat.cas.modes import ModeSwitched
 from crdtcat.cas.reading import Asked
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Answer, Kind, Overlap, WriteSet, overlaps, write_set
+from crdtcat.conflicts.detect import Alive
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.conflicts.tagged_rows import TaggedRows
+from crdtcat.format.row_ids import END
 from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
+from crdtcat.head import Head
+from crdtcat.intervals import RowSet
+from crdtcat.intervals.runs import expand
 from crdtcat.log import Log, join
 from crdtcat.log.commits import log_of_commit
 from crdtcat.protocol import claim_name
@@ -78,6 +84,7 @@ class LogChange:
             nothing, so nothing is in its way, nor is it in anybody's.
         known: such keys in what its handle has read of the log.
         dead: rows that those it has met deleted, by version.
+        alive: which rows were there when it was made.
     """
 
     folder: str
@@ -96,15 +103,20 @@ class LogChange:
     taken: dict[str, VersionId] = field(default_factory=dict)
     known: KnownKeys | None = None
     dead: dict[VersionId, TaggedRows] = field(default_factory=dict)
+    alive: Alive | None = None
 
     @property
     def key(self) -> str | None:
         """Its idempotency key."""
         return self.body.get("k")
 
-    def from_the_start(self) -> LogChange:
-        """The same change, to be held against everything again."""
-        return replace(self, taken={}, dead={})
+    def again_from(self, parent: Parent) -> LogChange:
+        """The same change, to be held against everything above a claim again."""
+        before = (
+            {name: id for name, id in self.taken.items() if parent.id is not None and id <= parent.id},
+            {id: rows for id, rows in self.dead.items() if parent.id is not None and id <= parent.id},
+        )
+        return replace(self, taken=before[0], dead=before[1])
 
     @property
     def counts_for_nothing(self) -> bool:
@@ -196,21 +208,40 @@ def conflicts_with(change: LogChange, writes: Sequence[WriteSet], theirs: WriteS
     """
     if change.is_void(theirs):
         return ()
-    reader = change.key_reader
-    standing = ((part, mine) for part, mine in enumerate(writes) if not change.repeats(mine))
-    deletes = change.policy.minds(Kind.DELETE_DELETE)
-    pairs = (
-        (part, (mine, theirs) if reader is None else reader.exact(mine, theirs, deletes=deletes))
-        for part, mine in standing
-    )
+    reader, deletes = change.key_reader, change.policy.minds(Kind.DELETE_DELETE)
     dead = [rows for id, rows in change.dead.items() if id < theirs.id]
-    met = (replace(item, part=part) for part, pair in pairs for item in overlaps(*pair, dead))
+    own: list[TaggedRows] = []
+    met: list[Overlap] = []
+    for part, mine in enumerate(writes):
+        if change.repeats(mine):
+            continue
+        pair = (mine, theirs) if reader is None else reader.exact(mine, theirs, deletes=deletes)
+        met += (replace(item, part=part) for item in overlaps(*pair, dead, own, change.alive))
+        own += [mine.gone] if mine.deletes else []
     found = tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
     if found and change.knows_more(theirs):
         return conflicts_with(change, writes, theirs)
-    if theirs.deletes and any(mine.touches_rows for mine in writes):
+    if theirs.deletes and writes and any(mine.touches_rows or mine.ops.drops for mine in change.writes):
         change.dead[theirs.id] = theirs.gone
     return found
+
+
+def alive_in(seen: Head | Callable[[], Head] | None) -> Alive:
+    """Tells which rows were there in a head, or came since; `None`: all, for what reads nothing names none.
+    O(pieces) when first asked, and O(log n) for each chunk. Not for keyed tables: keys are compared there."""
+
+    def alive(named: TaggedRows) -> TaggedRows:
+        if seen is None:
+            return named
+        rows = (seen if isinstance(seen, Head) else seen()).rows
+        chunks = rows.tags.chunks(named.names)
+        first, last = (np.searchsorted(rows.alive.groups, chunks + after) for after in (0, 1))
+        owner, along = expand(last - first)
+        at, unknown = first[owner] + along, np.flatnonzero(chunks < 0)
+        known = RowSet(owner, rows.alive.starts[at], rows.alive.stops[at])
+        return named.among(known | RowSet(unknown, np.zeros_like(unknown), np.full_like(unknown, END)))
+
+    return alive
 
 
 def judged_by(change: LogChange, writes: Sequence[WriteSet], log: Log, index: int) -> Verdict:

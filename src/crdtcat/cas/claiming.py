@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crdtcat.cas.changes import KnownKeys, LogChange
+from crdtcat.cas.changes import KnownKeys, LogChange, alive_in
 from crdtcat.cas.cold_claims import begin, beyond_claims, holds, newest
 from crdtcat.cas.decisions import decide, read_decision
 from crdtcat.cas.key_reading import key_reader
@@ -86,7 +86,7 @@ def commit_claim(
             LogChange(
                 session.folder, body, beyond, slot, policy or Policy.of(session.options.on_conflict),
                 keys=session.settings.key, asked=asked, key_reader=key_reader(session), since=parent,
-                known=KnownKeys(session.state.log, lambda: session.refresh().state.log),
+                known=KnownKeys(session.state.log, lambda: session.refresh().state.log), alive=alive_in(seen),
             ),
             Committing(session, slot, seen),
         )  # fmt: skip
@@ -120,7 +120,7 @@ class Committing:
             change, parent = self._caught_up(change, parent, log), known
             self.known_at = session.chain.known_at if session.chain.parent == known else -np.inf
         while (step := self._claimed(change, parent)).outcome is not ClaimOutcome.DONE:
-            change = step.claim.change.from_the_start()  # names that it met may have been used before
+            change = step.claim.change.again_from(parent)  # names that it met may have been used before
             if step.created:  # void: nobody will ever read it, nor its sequence number
                 self.slot = self.slot.renewed()
                 change = change.under(self.slot)

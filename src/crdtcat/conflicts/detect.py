@@ -11,7 +11,7 @@ Pure; no data is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,33 +22,60 @@ from crdtcat.conflicts.tagged_rows import TaggedRows
 from crdtcat.conflicts.write_set import WriteSet
 from crdtcat.format.ops import EVERYTHING, ColumnId, TypeCode
 
+Alive = Callable[[TaggedRows], TaggedRows]
+"""Of some rows, those that were there."""
 DOUBTS_MAX: Final = 3  # reasons that one conflict gives for not being exact
 
 
-def overlaps(mine: WriteSet, theirs: WriteSet, dead: Sequence[TaggedRows] = ()) -> list[Overlap]:
+def overlaps(
+    mine: WriteSet,
+    theirs: WriteSet,
+    dead: Sequence[TaggedRows] = (),
+    own: Sequence[TaggedRows] = (),
+    alive: Alive | None = None,
+) -> list[Overlap]:
     """Every conflict between a commit and one that came before it, in the order of `Kind`.
 
-    `dead`: rows that others deleted before theirs, since mine read: theirs did nothing to them. One that
-    removes a chunk whole does not say which of its rows were there, and one that was told of a delete, and
-    yielded, still names the row.
+    One that removes a chunk whole does not say which of its rows were there, and one that was told of a
+    delete, and yielded, still names the row. To rows that were gone nobody did anything.
+
+    Args:
+        mine: what mine writes.
+        theirs: what theirs writes.
+        dead: rows that others deleted before theirs, since mine read.
+        own: rows that earlier versions of mine's own transaction delete.
+        alive: tells which rows were there when mine read; asked only about what both name.
 
     Theorem: `disjoint_writes_commute`.
     """
-    parts = (_scopes, _keys, _columns, _others)
-    found = [*_rows(mine, theirs, dead), *(overlap for part in parts for overlap in part(mine, theirs))]
+    there = _There(dead, alive)
+    found = [*_rows(mine, theirs, there, own), *_columns(mine, theirs, there)]
+    found += (overlap for part in (_scopes, _keys, _others) for overlap in part(mine, theirs))
     order = list(Kind)
     return sorted(found, key=lambda overlap: order.index(overlap.kind))
 
 
-def _rows(mine: WriteSet, theirs: WriteSet, dead: Sequence[TaggedRows]) -> Iterator[Overlap]:
+class _There:
+    """Which rows were there when mine read, and when theirs came. See `overlaps`."""
+
+    def __init__(self, dead: Sequence[TaggedRows], alive: Alive | None) -> None:
+        self._dead, self._alive = dead, alive
+
+    def of(self, rows: TaggedRows) -> TaggedRows:
+        """Some rows without those that were gone."""
+        for earlier in self._dead if len(rows) else ():
+            rows -= earlier
+        return rows if self._alive is None or not len(rows) else self._alive(rows)
+
+
+def _rows(mine: WriteSet, theirs: WriteSet, there: _There, own: Sequence[TaggedRows]) -> Iterator[Overlap]:
     """Rows and cells."""
     if not (mine.touches_rows and theirs.touches_rows):
         return
 
     def both(ours: TaggedRows, others: TaggedRows) -> TaggedRows:
-        """Rows of mine and theirs that were there when theirs came."""
-        met = ours & others
-        for earlier in dead if len(met) else ():
+        met = there.of(ours & others)
+        for earlier in own if len(met) else ():
             met -= earlier
         return met
 
@@ -158,7 +185,7 @@ _KEY_KINDS: Final = {
 }
 
 
-def _columns(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
+def _columns(mine: WriteSet, theirs: WriteSet, there: _There) -> Iterator[Overlap]:
     """Definitions and drops, against each other and against values."""
 
     def overlap(kind: Kind, columns: frozenset[ColumnId], names: frozenset[str] = frozenset()) -> Overlap:
@@ -174,6 +201,9 @@ def _columns(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
     if written:
         yield overlap(Kind.WRITE_DROP, written)
     dropped = _shared(frozenset(mine.ops.drops), theirs.uses)
+    if dropped and theirs.cells:
+        held = (columns for columns, rows in theirs.updated if len(there.of(rows)))
+        dropped = _shared(dropped, theirs.brings.union(*held))
     if dropped:
         yield overlap(Kind.DROP_WRITE, dropped)
 

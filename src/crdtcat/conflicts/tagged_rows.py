@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from crdtcat.clock.version_id import ID_BYTES
-from crdtcat.format.row_ids import KeyedTag, RowIds, Tags
+from crdtcat.format.row_ids import ID, KeyedTag, RowIds, Tags
 from crdtcat.format.sections import Array
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers
@@ -72,6 +72,18 @@ class TaggedRows:
         names = (self._plain[at : at + 1].tobytes() for at in range(len(self._plain)))
         plain = ((name[:ID_BYTES], int.from_bytes(name[ID_BYTES:], "big")) for name in names)
         return (*plain, *map(_as_tuple, self._keyed))
+
+    @property
+    def names(self) -> Tags:
+        """The same tags as version files have them. O(tags)."""
+        raw = self._plain.view(np.uint8).reshape(-1, _PLAIN.itemsize)
+        versions = np.ascontiguousarray(raw[:, :ID_BYTES]).view(ID).reshape(-1)
+        ordinals = np.ascontiguousarray(raw[:, ID_BYTES:]).view(">u4").reshape(-1)
+        return Tags(versions, ordinals.astype(np.uint32), self._keyed_tags)
+
+    def among(self, rows: RowSet) -> TaggedRows:
+        """Those that are in a set by the numbers of the tags here. O(s log l + k)."""
+        return self._with(self.rows & rows)
 
     def intersection(self, other: TaggedRows) -> TaggedRows:
         """The rows of both. O(s log l + k) for the intervals of the shorter set, the longer, the result."""

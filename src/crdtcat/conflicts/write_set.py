@@ -15,7 +15,7 @@ import numpy as np
 from crdtcat.clock import VersionId
 from crdtcat.conflicts.keys import KeyPart, key_parts
 from crdtcat.conflicts.tagged_rows import Tag, TaggedRows
-from crdtcat.format.kinds import COPY, ROWS
+from crdtcat.format.kinds import COPY, OVERLAY, ROWS
 from crdtcat.format.ops import ColumnId, DefinitionId, Ops, decode_ops
 from crdtcat.format.row_ids import RowIds, Tags, whole_chunks
 from crdtcat.format.schema_code import StoredField, decode_schema
@@ -77,7 +77,7 @@ class WriteSet:
         cells: cells it sets.
         columns: columns it defines or drops.
         names: display names it defines.
-        uses: columns that it stores values for.
+        brings: columns of the rows that it adds.
         definitions: the definitions it makes, by column.
         keys: in a keyed table, the keys it writes.
         once: its idempotency key.
@@ -96,11 +96,16 @@ class WriteSet:
     cells: tuple[Cells, ...]
     columns: frozenset[ColumnId]
     names: frozenset[str]
-    uses: frozenset[ColumnId]
+    brings: frozenset[ColumnId]
     definitions: tuple[tuple[ColumnId, DefinitionId], ...]
     keys: tuple[KeyPart, ...] = ()
     once: str | None = None
     without_rows: frozenset[ColumnId] = frozenset()
+
+    @property
+    def uses(self) -> frozenset[ColumnId]:
+        """Columns that it stores values for."""
+        return self.brings.union(*(cells.columns for cells in self.cells))
 
     @property
     def deletes(self) -> bool:
@@ -140,7 +145,9 @@ def write_set(log: Log, index: int, key: tuple[str, ...] = ()) -> WriteSet:
     ops = Ops() if blob is None else decode_ops(blob, id, str(id))
     first, last = int(log.chunk_start[index]), int(log.chunk_start[index + 1])
     chunks = np.arange(first, last)
-    rows, written = chunks[log.kind[chunks] == ROWS], chunks[log.kind[chunks] != COPY]
+    kind = log.kind[chunks]
+    rows, written = chunks[kind == ROWS], chunks[kind != COPY]
+    brought = np.unique(log.chunk_schema[written[log.kind[written] != OVERLAY]]).tolist()
     fields = {
         int(schema): decode_schema(log.schemas[schema], str(id))
         for schema in np.unique(log.chunk_schema[written])
@@ -161,7 +168,7 @@ def write_set(log: Log, index: int, key: tuple[str, ...] = ()) -> WriteSet:
         ),
         columns=frozenset(item.column for item in ops.definitions) | frozenset(ops.drops),
         names=frozenset(item.name for item in ops.definitions),
-        uses=frozenset(column for each in fields.values() for column in _columns(each)),
+        brings=frozenset(column for schema in brought for column in _columns(fields[schema])),
         definitions=tuple((item.column, DefinitionId(id, at)) for at, item in enumerate(ops.definitions)),
         keys=tuple(key_parts(log, index, key)) if key else (),
         once=_once(log, index),

@@ -148,6 +148,12 @@ class Rows:
         found = [self.tags.rows(done.deletes) for done in self._changes.values() if done.deletes]
         return RowSet(*(np.concatenate(column) for column in zip(*found, strict=True))) if found else RowSet()
 
+    @cached_property
+    def alive(self) -> RowSet:
+        """Rows that are there, by the chunk they were born in. O(n log n) in pieces and deleted runs."""
+        pieces = self._by_birth[0]
+        return RowSet(pieces.birth, pieces.start, pieces.stop) - self.deleted
+
     @property
     def shared(self) -> set[tuple[int, int]]:
         """Pairs of entries with copies of the same row, after compactions that did not know each other."""

@@ -13,7 +13,7 @@ from crdtcat.format.closed import Closed
 from crdtcat.format.sections import Array
 from crdtcat.log.log import ID, ID_FIELDS, Log
 from crdtcat.log.transactions import transactions_in
-from crdtcat.protocol.names import TRANSACTIONS, claim_number, is_claim, is_version, last, transaction_of
+from crdtcat.protocol.names import TRANSACTIONS, claim_number, is_claim, is_version, transaction_of
 
 _TITLE: Final = len(f"{VersionId(0, 0, 0, bytes(16))}.v")
 """How long the name of a version file is, in its folder."""
@@ -58,8 +58,9 @@ def _transactions_without(log: Log, names: Sequence[str]) -> list[str]:
     """Those of some transactions of which not every version is in the log."""
     if not names:
         return []
-    whole = {writer for writer, found in transactions_in(log).items() if found.whole}
-    return [name for name in names if VersionId.parse(last(name)[:-2]).writer not in whole]
+    whole = np.array([writer for writer, found in transactions_in(log).items() if found.whole], np.uint64)
+    writers = ids_of(names).view(ID_FIELDS)["writer"].astype(np.uint64)
+    return [names[at] for at in np.flatnonzero(~np.isin(writers, whole)).tolist()]
 
 
 def ids_of(names: Sequence[str]) -> Array:

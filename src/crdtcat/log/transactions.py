@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt
@@ -79,16 +81,21 @@ def transactions_in(log: Log) -> dict[int, Found]:
     """Every transaction that a log has versions of, by its writer. O(versions of transactions)."""
     if log.transaction.null_count == len(log):
         return {}
-    found: dict[int, Found] = {}
-    writers = log.id_fields["writer"]
-    for at in np.flatnonzero(np.asarray(log.transaction.is_valid())).tolist():
-        writer = int(writers[at])
-        known = found.get(writer)
-        if known is None:
-            count, folders = unpack(log.transaction[at].as_py(), str(log.id_at(at)))
-            known = Found(0, int(count), frozenset(folders))
-        found[writer] = Found(known.versions + 1, known.expected, known.folders)
-    return found
+    parts = np.flatnonzero(np.asarray(log.transaction.is_valid()))
+    writers, first, counts = np.unique(
+        log.id_fields["writer"][parts].astype(np.uint64), return_index=True, return_counts=True
+    )
+    said = pc.dictionary_encode(log.transaction.take(pa.array(parts[first])))  # mostly the same of all
+    meant = [_meaning(blob, str(log.id_at(int(parts[0])))) for blob in said.dictionary.to_pylist()]
+    alike = zip(counts.tolist(), said.indices.to_pylist(), strict=True)
+    made: dict[tuple[int, int], Found] = {}
+    found = (made.get(pair) or made.setdefault(pair, Found(pair[0], *meant[pair[1]])) for pair in alike)
+    return dict(zip(writers.tolist(), found, strict=True))
+
+
+def _meaning(blob: bytes, name: str) -> tuple[int, frozenset[str]]:
+    count, folders = unpack(blob, name)
+    return int(count), frozenset(folders)
 
 
 def claim_of(log: Log, index: int) -> int:

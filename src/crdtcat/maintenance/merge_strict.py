@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from crdtcat.cas.changes import judged_by
+from crdtcat.cas.changes import alive_in, judged_by
 from crdtcat.cas.claiming import Committing
 from crdtcat.cas.cold_claims import newest
 from crdtcat.cas.key_reading import key_reader
@@ -193,15 +193,18 @@ def _merged(target: Session, source: Session, pinned: Pinned, policy: Policy) ->
     require_in_time(pinned.since_ms)
     slot, notes = transaction_slot(target), pinned.notes
     staged = _again(carried, named[lacking], _names(theirs.log, before.log, named, known), target.folder)
+    common, base = (
+        Head(target.table, select(before.log, np.isin(known, some)), target.settings)
+        for some in (named, named[: int(np.argmax(lacking))])
+    )
     change = MergedChange(
         target.folder, {}, {}, slot, policy, keys=target.settings.key,
         asked=asked_of(target, before.log, notes), key_reader=key_reader(target),
-        staged=staged, folders=(target.folder,),
+        staged=staged, folders=(target.folder,), alive=alive_in(base),
         places=tuple(np.flatnonzero(lacking).tolist()),
         seen={named[at : at + 1].tobytes(): at for at in range(len(named))},
         origins=frozenset(named[at : at + 1].tobytes() for at in np.flatnonzero(lacking).tolist()),
     )  # fmt: skip
-    common = Head(target.table, select(before.log, np.isin(known, named)), target.settings)
     work = Committing(target, slot, common)
     commits = before.folded.standing & ~before.log.is_upkeep
     commits &= ~np.isin(before.log.operation, (TO_CAS, TO_MERGE))

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from crdtcat.cas.changes import KnownKeys
+from crdtcat.cas.changes import KnownKeys, alive_in
 from crdtcat.cas.claiming import Committing
 from crdtcat.cas.cold_claims import newest
 from crdtcat.cas.key_reading import key_reader
@@ -83,15 +83,15 @@ def _claims(
 ) -> Iterator[Prepared]:
     for session in sorted(sessions, key=lambda session: session.folder):
         session.base.require_not_dropped()
+        seen = Head(session.table, session.pinned, session.settings)
         change = TransactionChange(
             session.folder, {}, {}, slot, policy,
             keys=session.settings.key, staged=tuple(session.staged), folders=folders,
             asked=session.asked if serializable else None, key_reader=key_reader(session.base),
-            known=KnownKeys(session.base.state.log),
+            known=KnownKeys(session.base.state.log), alive=alive_in(seen),
         )  # fmt: skip
         parent, chain = newest(session.pinned), session.base.chain
         known_at = chain.known_at if chain.parent == parent else -np.inf
-        seen = Head(session.table, session.pinned, session.settings)
         yield Prepared(Committing(session.base, slot, seen), change, parent, known_at)
 
 

@@ -79,8 +79,20 @@ class StagedSession(Session):
     def known(self) -> Known | None:
         """The columns that rows are checked against: those of the head, if what is staged was changed."""
         if self._must_look:
-            self.head()
+            self._look()
         return self._knowledge.columns
+
+    def _look(self) -> None:
+        """Learn the columns. Where nothing but rows was committed, and all of them are of one schema, that
+        and the settings say it all: then it is worked out once for many transactions of a handle."""
+        log, last = self.pinned, self.base.last_known
+        if self.staged or len(log.schemas) != 1 or log.ops.null_count != len(log):
+            self.head()
+        elif last is not None and last[:2] == (self.settings, log.schemas[0]):
+            self._knowledge, self._must_look = Knowledge(last[2]), False
+        else:
+            self.head()
+            self.base.last_known = self.settings, log.schemas[0], self._knowledge.columns
 
     def refresh(self, *, described: bool = False) -> Reader[State]:  # noqa: ARG002 (nothing is listed)
         """Not inside a transaction: what it reads is pinned."""
@@ -114,7 +126,7 @@ class StagedSession(Session):
 
     def log_with(self, staged: Sequence[StagedVersion]) -> Log:
         """The pinned snapshot's log with some versions."""
-        return join(self.pinned, staged_log(self.folder, staged))
+        return join(self.pinned, staged_log(self.folder, staged)) if staged else self.pinned
 
     def commit(
         self,
