@@ -111,7 +111,8 @@ def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> No
     in every run."""
     for number in range(4):
         feed(tmp_path / "in", number)
-    lake, failed = Catalog(tmp_path / "lake"), []
+    lake = Catalog(tmp_path / "lake")
+    failed: list[str] = []
     ways = {f"{commit}{''.join(key)}": (commit, key) for commit in ("job", "task") for key in ((), ("id",))}
     saving = {name: foreach_batch(lake, name, commit=way, key=key) for name, (way, key) in ways.items()}
     halves = [foreach_batch(lake, "halves", commit="task", part=f"{half}") for half in range(2)]
