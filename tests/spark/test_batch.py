@@ -210,7 +210,7 @@ def test_branches(spark: Any, tmp_path: Path) -> None:
 def test_registered_by_hand(spark: Any, tmp_path: Path) -> None:
     save(spark.range(3), tmp_path / "lake", "t")
     other = spark.newSession()
-    other.conf.set("spark.redaction.string.regex", "hidden before")
+    other.conf.set("spark.sql.redaction.string.regex", "hidden before")
     for _ in range(2):  # the second time changes nothing
         register(other)
     for name in ("options", "string"):
