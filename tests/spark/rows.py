@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter
 
 from crdtcat.spark import CrdtcatSource
-from crdtcat.spark.sink import StreamSink
+from crdtcat.spark.sink import BATCH_PROPERTY, StreamSink
 from crdtcat.spark.source import PlannedWriter
 
 
@@ -28,6 +28,8 @@ def values(rows: Any) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in listed)
 
 
+TRIES = 4
+"""How often the tests' session tries a task."""
 LAST = 3
 """The partition of four that is never written, if only half of a query is done."""
 
@@ -100,23 +102,55 @@ FAILING = {how: type(f"Failing_{how}", (FailingSource,), {"how": how}) for how i
            ("raise", "before", "kill", "always", "half", "driver", "lost")}  # fmt: skip
 
 
-class _LostSink(StreamSink):
-    """Commits, and then fails as if the answer was lost: Spark never learns that the batch is done."""
+class _FailingSink(StreamSink):
+    """Fails once in each of three ways, which the query outlives one by one.
+
+    In the first batch a task of two fails before it has staged or committed its rows, every time it is tried,
+    and when the other is done; then the driver does before it commits. In the second the driver commits, and
+    fails then, as if the answer was lost: Spark never learns that the batch is done."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Any:
+        task = TaskContext.get()
+        if int(task.getLocalProperty(BATCH_PROPERTY)) > 0 or self._mark("task").exists():
+            return super().write(iterator)
+        if task.partitionId() == 0:
+            message = super().write(iterator)
+            self._mark("other").touch()
+            return message
+        until = time.monotonic() + 30
+        while not self._mark("other").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        if task.attemptNumber() == TRIES - 1:
+            self._mark("task").touch()
+        raise RuntimeError("a task failed before it was done, when another was")
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        if batchId == 0 and self._once("before"):
+            raise RuntimeError("the driver failed before it committed")
         super().commit(messages, batchId)
-        flag = os.environ.get("CRDTCAT_TEST_LOSE") or self._plan.metadata.get("lose")
-        if flag and not os.path.exists(f"{flag}-{batchId}"):  # noqa: PTH110
-            open(f"{flag}-{batchId}", "w").close()  # noqa: PTH123
+        if batchId == 1 and self._once("after"):
             raise RuntimeError("the answer was lost")
 
+    def _mark(self, name: str) -> Path:
+        return Path(self._plan.metadata["marks"], name)
 
-class LosingSource(CrdtcatSource):
-    """A sink whose every batch is committed and then reported as failed, once."""
+    def _once(self, name: str) -> bool:
+        """Whether it is the first time."""
+        first = not self._mark(name).exists()
+        self._mark(name).touch()
+        return first
+
+
+FAILURES = ("failed before it was done", "failed before it committed", "the answer was lost")
+"""What a query says that `crdtcat_failing_sink` fails, time after time."""
+
+
+class FailingSinkSource(CrdtcatSource):
+    """A sink that fails in three ways, and a folder for its marks in its metadata."""
 
     @classmethod
     def name(cls) -> str:
-        return "crdtcat_losing"
+        return "crdtcat_failing_sink"
 
     def streamWriter(self, schema: Any, overwrite: bool) -> StreamSink:  # noqa: N802
-        return _LostSink(super().streamWriter(schema, overwrite)._plan)
+        return _FailingSink(super().streamWriter(schema, overwrite)._plan)

@@ -210,9 +210,12 @@ def test_branches(spark: Any, tmp_path: Path) -> None:
 def test_registered_by_hand(spark: Any, tmp_path: Path) -> None:
     save(spark.range(3), tmp_path / "lake", "t")
     other = spark.newSession()
+    other.conf.set("spark.sql.redaction.string.regex", "hidden before")
     for _ in range(2):  # the second time changes nothing
         register(other)
-    assert other.conf.get("spark.sql.redaction.options.regex").count("storage_options") == 1
+    for name in ("options", "string"):
+        assert other.conf.get(f"spark.sql.redaction.{name}.regex").count("storage_options") == 1
+    assert other.conf.get("spark.sql.redaction.string.regex").startswith("hidden before|")
     assert other.read.format("crdtcat").load(f"{tmp_path}/lake/t").count() == 3
 
 

@@ -202,6 +202,8 @@ def test_relative_paths() -> None:
         parse_options({"path": "t"}, "read")
     with pytest.raises(InvalidArgument, match="saveAsTable"):
         parse_options({}, "batch")
+    with pytest.raises(InvalidArgument, match="CREATE TABLE AS has none for us"):
+        parse_options({}, "write")
 
 
 def test_what_is_no_session_and_no_frame(spark: Any, tmp_path: Path) -> None:

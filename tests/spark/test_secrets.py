@@ -24,6 +24,7 @@ from crdtcat.spark.options import parse_options
 
 SECRET = "hush-" + secrets.token_hex(8)
 STORAGE = json.dumps({"account_key": SECRET, "connection": SECRET})
+NESTED = json.dumps({"client": {"more": {"n": 1}, "key": SECRET}, "connection": SECRET}, indent=1)
 EXPLAINED = ("simple", "extended", "codegen", "cost", "formatted")
 
 
@@ -78,6 +79,7 @@ def test_never_shown(
     noted = events(spark)
     assert "Starting task" in printed
     assert "CreateTempViewUsing" in noted
+    assert "CreateTableAsSelect" in shown
     kept = "".join(
         path.read_text(errors="replace")
         for folder in ("check", "lake")
@@ -106,6 +108,11 @@ def _batches(spark: Any, lake: Catalog) -> str:
     spark.sql("insert into secretive select 7")
     for statement in ("select * from secretive", "insert into secretive select 7"):
         shown += spark.sql(f"explain extended {statement}").collect()[0][0]
+    for storage in (STORAGE, NESTED):
+        place = f"path '{lake.url}/t', storage_options '{storage}'"
+        for query in ("", " as select 7L as id"):
+            statement = f"explain extended create table entered using crdtcat options ({place}){query}"
+            shown += spark.sql(statement).collect()[0][0]
     shown += said(lambda: reader.load(f"{lake.url}/u"), "no table")
     text = spark.range(1).selectExpr("cast(id as string) as id")
     shown += said(lambda: writer(text).save(f"{lake.url}/t"), "E103.*column 'id'")

@@ -1,12 +1,9 @@
-"""Streams: the sink counts every batch once, the source shows every change once, whatever is stopped when."""
+"""Streams: the source shows every change once, whatever is stopped when."""
 
 from __future__ import annotations
 
-import json
 import os
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
 
 from crdtcat import Catalog
 from crdtcat.clock import HybridClock
 from crdtcat.clock.hlc import wall_ms
-from crdtcat.errors import InvalidArgument
-from crdtcat.spark import foreach_batch
-from tests.spark.rows import LosingSource
 
 
 def feed(folder: Path, number: int, count: int = 10) -> None:
@@ -32,144 +25,15 @@ def feed(folder: Path, number: int, count: int = 10) -> None:
     os.utime(folder / f"{number:04}.parquet", (1_700_000_000 + number,) * 2)
 
 
-def files(spark: Any, folder: Path) -> Any:
-    return spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(str(folder))
+def files(spark: Any, folder: Path, at_once: int = 1) -> Any:
+    """Files as a stream: so many are a batch, each the rows of one task."""
+    return spark.readStream.schema("id long").option("maxFilesPerTrigger", at_once).parquet(str(folder))
 
 
 def finish(writer: Any, check: Path) -> None:
     """Run a stream over all there is, and wait for it."""
     query = writer.option("checkpointLocation", str(check)).trigger(availableNow=True).start()
     query.awaitTermination()
-
-
-@pytest.mark.parametrize("commit", ["job", "task"])
-@pytest.mark.parametrize("key", ["", "id"])
-def test_the_sink_counts_every_batch_once(spark: Any, tmp_path: Path, commit: str, key: str) -> None:
-    """Every batch is committed and then said to have failed; the query is restarted until it is through.
-
-    In a table with a key rows are upserted: the second batch has every key of the first."""
-    spark.dataSource.register(LosingSource)
-    metadata = json.dumps({"lose": str(tmp_path / "lost")})
-    restarts = 0
-    for number in range(2):
-        feed(tmp_path / "in", number)
-        for _ in range(3):
-            rows = files(spark, tmp_path / "in").selectExpr("id % 7 as id" if key else "id", "id as n")
-            writer = rows.writeStream.format("crdtcat_losing").options(commit=commit, key=key)
-            writer = writer.options(catalog=str(tmp_path), table="t", metadata=metadata)
-            try:
-                finish(writer, tmp_path / "check")
-                break
-            except PySparkException as error:
-                assert "the answer was lost" in str(error)  # noqa: PT017
-                restarts += 1
-    table = Catalog(tmp_path).table("t")
-    wanted = dict(sorted((n % 7 if key else n, n) for n in range(20)))  # of each key the last
-    assert sorted((row["id"], row["n"]) for row in table.read().to_pylist()) == list(wanted.items())
-    assert table.key == ((key,) if key else ())
-    assert restarts == 2
-    assert len(table.head().void) == 2  # each batch came twice, and counted once
-    assert table.head().version == 2
-
-
-@pytest.fixture
-def half_offsets(spark: Any) -> Iterator[None]:
-    """Spark refuses to go on where it was stopped while it wrote its first offset, unless told not to."""
-    name = "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"
-    spark.conf.set(name, "false")
-    yield
-    spark.conf.unset(name)
-
-
-@pytest.mark.usefixtures("half_offsets")
-@pytest.mark.parametrize(
-    ("how", "commit", "key"), [("format", "task", ""), ("format", "job", "id"), ("batches", "task", "id")]
-)
-def test_a_query_that_is_stopped_again_and_again_counts_every_row_once(
-    spark: Any, tmp_path: Path, how: str, commit: str, key: str
-) -> None:
-    """Stopped in the middle of whatever it does, by the clock; in a table with a key rows are upserted."""
-    files_in = 8
-    for number in range(files_in):
-        feed(tmp_path / "in", number)
-
-    def writer() -> Any:
-        stream = files(spark, tmp_path / "in").writeStream
-        if how == "batches":
-            return stream.foreachBatch(foreach_batch(tmp_path, "t", commit=commit, key=[key]))
-        return stream.format("crdtcat").options(catalog=str(tmp_path), table="t", commit=commit, key=key)
-
-    for wait in (0.05, 0.2, 0.4, 0.1, 0.3, 0.6):
-        query = writer().option("checkpointLocation", str(tmp_path / "check")).start()
-        time.sleep(wait)
-        query.stop()
-    finish(writer(), tmp_path / "check")
-    table = Catalog(tmp_path).table("t")
-    assert sorted(table.read().column("id").to_pylist()) == list(range(10 * files_in))
-    standing = [version for version in table.history() if version.stands]
-    assert sum(version.rows for version in standing) == 10 * files_in  # what was committed twice is void
-    assert (how, commit) != ("format", "task") or len(standing) == files_in  # a batch may have two files
-
-
-def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> None:
-    """Appended and upserted, both committed by tasks and by jobs; one batch is saved and fails. Its jobs have
-    a group that the function gives them, the same in every run."""
-    for number in range(3):
-        feed(tmp_path / "in", number)
-    halves = [foreach_batch(tmp_path, "t", commit="task", part=f"{half}") for half in range(2)]
-    append = foreach_batch(tmp_path, "j")
-    upsert, by_tasks = (
-        foreach_batch(tmp_path, name, key=["id"], commit=commit)
-        for name, commit in (("k", "job"), ("m", "task"))
-    )
-    failed: list[int] = []
-
-    def batch_and_fail(df: Any, batch: int) -> None:
-        df.sparkSession.sparkContext.setJobGroup("mine", "of the function's own")
-        for half, save_batch in enumerate(halves):
-            save_batch(df.where(f"id % 2 = {half}"), batch)
-        append(df, batch)
-        for save_batch in (upsert, by_tasks):
-            save_batch(df.selectExpr("id % 7 as id", "id as n").orderBy("n").coalesce(1), batch)
-        with pytest.raises(InvalidArgument, match=f"batch {batch} was saved to 'k' already.*part="):
-            upsert(df, batch)
-        if batch == 1 and not failed:
-            failed.append(batch)
-            raise RuntimeError("stopped after it was saved")
-
-    for _ in range(2):
-        try:
-            finish(files(spark, tmp_path / "in").writeStream.foreachBatch(batch_and_fail), tmp_path / "check")
-        except PySparkException as error:
-            assert "stopped after" in str(error)  # noqa: PT017
-    lake = Catalog(tmp_path)
-    assert failed == [1]
-    for name in "tj":
-        assert sorted(lake.read(name).column("id").to_pylist()) == list(range(30))
-    for name in "km":
-        read = lake.read(name).to_pylist()
-        assert {row["id"]: row["n"] for row in read} == {n % 7: n for n in range(30)}
-        assert len(read) == 7
-    heads = {name: lake.table(name).head() for name in "tjk"}
-    counts = {name: (head.version, len(head.void)) for name, head in heads.items()}
-    assert counts == {"t": (6, 2), "j": (3, 1), "k": (3, 1)}
-    assert len(lake.table("m").head().void) == lake.table("m").head().version / 3  # one batch of three
-
-
-def test_results_that_are_complete_or_updated(spark: Any, tmp_path: Path) -> None:
-    """Spark lets a Python sink append only; by batches a table is overwritten, or rows of it are."""
-    ways: dict[str, dict[str, Any]] = {"complete": {"mode": "overwrite"}, "update": {"key": ["id"]}}
-    for number in range(2):
-        feed(tmp_path / "in", number)
-        for output, options in ways.items():
-            counted = files(spark, tmp_path / "in").groupBy((F.col("id") % 3).alias("id")).count()
-            save_batch = foreach_batch(tmp_path / "lake", output, **options)
-            writer = counted.writeStream.outputMode(output).foreachBatch(save_batch)
-            finish(writer, tmp_path / output)
-            rows = Catalog(tmp_path / "lake").read(output).to_pylist()
-            ids = range(10 * number + 10)
-            assert {row["id"]: row["count"] for row in rows} == dict(Counter(n % 3 for n in ids))
-            assert len(rows) == 3
 
 
 class Gathered:
@@ -226,13 +90,11 @@ def test_the_source_shows_every_change_once(spark: Any, tmp_path: Path) -> None:
     assert changed == [("delete", n) for n in (0, 1, 2, 3, 4, 5, 100)] + [("insert", 7)]
     assert {row._version for row in stream.rows[before:]} == {str(replaced.id)}
     count = len(stream.rows)
-    stream.run()
-    assert len(stream.rows) == count  # nothing new, nothing twice
 
     for n in (20, 21, 22):
         table.append([{"id": n}])
     stream.run(during=lambda: table.append([{"id": 30}]))  # in both of its batches
-    assert [row.id for row in stream.rows[count:]] == [20, 21, 22]  # what came after its start is not in it
+    assert [row.id for row in stream.rows[count:]] == [20, 21, 22]  # nothing twice, nothing since it began
     stream.run()
     assert [row.id for row in stream.rows[count:]] == [20, 21, 22, 30, 30]
 

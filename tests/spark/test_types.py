@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+from pyspark.sql import types as spark_types
 
 from crdtcat import Catalog
 from crdtcat.errors import SchemaMismatch, UnsupportedType
@@ -39,6 +40,7 @@ EVERY_TYPE = [
     "make_dt_interval(cast(id as int), 1, 2, 3.5) as duration",
     "cast('12:34:56.789012' as time) as time",
     "null as nothing",
+    "array(array()) as nothings",
     "array(id, null) as list",
     "map(cast(id as string), id, 'x', null) as map",
     "struct(id as a, array(struct(cast(id as string) as b)) as c) as nest",
@@ -72,7 +74,7 @@ def test_every_type_of_spark(spark: Any, tmp_path: Path) -> None:
     assert local.schema.field("stamp").type == pa.timestamp("us", "UTC")
     assert local.column("dec").to_pylist()[0] == Decimal("0E-10")
     # In segments rather than inside version files, where Spark's own reader is asked:
-    big = every_type(spark, 120).drop("duration", "time", "nothing")
+    big = every_type(spark, 120).drop("duration", "time", "nothing", "nothings")
     save(big, Catalog(tmp_path, inline_bytes=0), "big")
     plan = load(spark, tmp_path, "big")._jdf.queryExecution().toString()
     assert "FileScan parquet" in plan
@@ -146,6 +148,17 @@ def test_types_that_spark_does_not_have(spark: Any, tmp_path: Path) -> None:
     other = spark.read.format("crdtcat").load(f"{tmp_path}/stored")
     assert native.schema == other.schema
     assert values(native) == values(other) == values(back.select(*names))
+
+
+def test_what_has_no_type_at_all() -> None:
+    """`array()` and `map()`: Spark says of both that nothing in them is null, which is all that there is."""
+    nothing = spark_types.NullType()
+    kept = spark_types.StructType().add("a", spark_types.ArrayType(nothing, containsNull=False))
+    kept.add("m", spark_types.MapType(spark_types.StringType(), nothing, valueContainsNull=False))
+    assert table_schema(kept).types == [pa.list_(pa.null()), pa.map_(pa.string(), pa.null())]
+    refused = spark_types.ArrayType(spark_types.MapType(nothing, nothing, valueContainsNull=False))
+    with pytest.raises(UnsupportedType, match=r"column m\[\] is a map whose keys have no type"):
+        table_schema(spark_types.StructType().add("m", refused))
 
 
 def test_what_spark_cannot_hold_is_refused_by_column(spark: Any, tmp_path: Path) -> None:

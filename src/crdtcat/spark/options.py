@@ -93,7 +93,7 @@ def parse_options(given: Mapping[str, str], use: Use) -> SourceOptions:
     """Options as Spark hands them over. Raises `InvalidArgument`, naming the one that is wrong."""
     options = {name.lower(): text for name, text in given.items() if name.lower() not in SPARKS_OWN}
     _check_names(options, use)
-    catalog, table = _place(options)
+    catalog, table = _place(options, use)
     return SourceOptions(
         catalog,
         table,
@@ -144,11 +144,14 @@ def _check_names(options: Mapping[str, str], use: Use) -> None:
         raise InvalidArgument("option 'deletes' is for a stream without changes: leave it out")
 
 
-def _place(options: Mapping[str, str]) -> tuple[str, str]:
+def _place(options: Mapping[str, str], use: Use) -> tuple[str, str]:
     if not options:  # what Spark hands over for a table of its own catalog
+        write = (
+            "CREATE TABLE AS has none for us: df.write.format('crdtcat').mode('append').save(...) writes rows"
+        )
+        read = "what saveAsTable entered is read by spark.read.format('crdtcat').load('<catalog>/<table>')"
         raise InvalidArgument(
-            "there are no options, and Spark's own catalog keeps none: what saveAsTable entered is read by "
-            "spark.read.format('crdtcat').load('<catalog>/<table>')"
+            "there are no options, and Spark's own catalog keeps none: " + (write if use == "write" else read)
         )
     path = options.get("path", "")
     if path and ("catalog" in options or "table" in options):

@@ -119,7 +119,20 @@ def table_schema(schema: st.StructType) -> pa.Schema:
         raise InvalidArgument("the DataFrame has no columns: a table needs at least one")
     for field in schema.fields:
         _check_kept(field.dataType, field.name)
-    return pa.schema([pa.field(f.name, _nullable(f.type)) for f in arrow_schema(schema)])
+    loose = st.StructType([st.StructField(f.name, _loose(f.dataType)) for f in schema.fields])
+    return pa.schema([pa.field(f.name, _nullable(f.type)) for f in arrow_schema(loose)])
+
+
+def _loose(t: st.DataType) -> st.DataType:
+    """The same type, with nulls wherever it can have them: of `array()` Spark says that it has none, and its
+    items, which are nothing but null, could not be declared so."""
+    if isinstance(t, st.ArrayType):
+        return st.ArrayType(_loose(t.elementType))
+    if isinstance(t, st.MapType):
+        return st.MapType(_loose(t.keyType), _loose(t.valueType))
+    if isinstance(t, st.StructType):
+        return st.StructType([st.StructField(f.name, _loose(f.dataType)) for f in t.fields])
+    return t
 
 
 def _check_kept(t: st.DataType, path: str) -> None:
@@ -128,6 +141,8 @@ def _check_kept(t: st.DataType, path: str) -> None:
     if isinstance(t, st.ArrayType):
         _check_kept(t.elementType, f"{path}[]")
     elif isinstance(t, st.MapType):
+        if isinstance(t.keyType, st.NullType):
+            raise UnsupportedType(f"column {path} is a map whose keys have no type: cast it first")
         _check_kept(t.keyType, f"{path}.key")
         _check_kept(t.valueType, f"{path}.value")
     elif isinstance(t, st.StructType):

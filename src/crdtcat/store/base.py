@@ -52,11 +52,13 @@ class Store(Attempts, ABC):
         page_limit: the most objects one request can list.
         is_remote: whether requests wait for others, and not for this machine's own memory and disk.
         multipart_bytes: objects larger than this are uploaded in parts where the store has such a thing.
+        foreign: whether others named what is read: under any name that stays below the root, then.
     """
 
     lists_in_order: bool = True
     is_remote: bool = True
     page_limit: int = PAGE_OBJECTS
+    foreign: bool = False
     _live: tuple[str, ...] = ("requests",)
     """Attributes that belong to this process and are not pickled; `_start` makes them."""
 
@@ -178,7 +180,7 @@ class Store(Attempts, ABC):
 
         Raises `Missing`, `StoreUnavailable`, `AccessDenied`.
         """
-        naming.check_range(name, start, stop)
+        naming.check_range(name, start, stop, foreign=self.foreign)
         if start == stop:
             return b""
         data = self._attempt("get", name, lambda: self._get(name, start, stop))
@@ -191,7 +193,7 @@ class Store(Attempts, ABC):
         One GET for each range. Raises `StoreUnavailable` and `AccessDenied` if any range does.
         """
         for each in ranges:
-            naming.check_range(*each)
+            naming.check_range(*each, foreign=self.foreign)
         wanted = [each for each in ranges if each[1] != each[2]]
         found = self._get_many(wanted)
         if len(wanted) == len(ranges):
@@ -210,12 +212,12 @@ class Store(Attempts, ABC):
         One LIST. At most `limit` objects, or as many as one request can list; folders inside are not entered.
         `after` is a whole name, which need not exist.
         """
-        count = naming.page_size(prefix, after, limit, self.page_limit)
+        count = naming.page_size(prefix, after, limit, self.page_limit, foreign=self.foreign)
         return self._attempt("list", prefix, lambda: self._list_page(prefix, after, count))
 
     def list_names(self, prefix: str, after: str = "", limit: int | None = None) -> NamesPage:
         """As `list_page`, but only names: a fraction of the time where sizes are asked for one by one."""
-        count = naming.page_size(prefix, after, limit, self.page_limit)
+        count = naming.page_size(prefix, after, limit, self.page_limit, foreign=self.foreign)
         return self._attempt("list", prefix, lambda: self._list_names(prefix, after, count))
 
     def list(self, prefix: str, after: str = "") -> Iterator[ObjectInfo]:
@@ -229,9 +231,8 @@ class Store(Attempts, ABC):
     def folders(self, prefix: str) -> Names:
         """The names of the folders directly in the folder `prefix`, ascending. One LIST for each page.
 
-        A folder is there while an object is in it; an emptied one may still be listed for a while.
-        """
-        naming.check_prefix(prefix)
+        A folder is there while an object is in it; an emptied one may still be listed for a while."""
+        naming.check_prefix(prefix, foreign=self.foreign)
         return sorted(self._folders(prefix))
 
     def delete(self, names: Sequence[str]) -> None:
@@ -248,8 +249,7 @@ class Store(Attempts, ABC):
     def sweep(self, prefix: str) -> int:
         """Remove what killed processes left half written in the folder; how many.
 
-        Such leftovers are never listed or read: this only gives their space back. Free on stores that
-        leave none.
+        Such leftovers are never listed or read: this only gives space back. Free where there are none.
         """
         naming.check_prefix(prefix)
         return 0

@@ -2,8 +2,10 @@
 
 A name is a relative path of plain ASCII: the same on a disk, in a URL, in a listing. No part of it may be
 empty or begin with a dot, so no name climbs out of the root, and dot-files stay free for files being
-written. Credentials reach a store through its options (or, for some filesystems, inside the URL); nothing
-that is printed, logged or raised may repeat them.
+written. Files that others named are read, never written, under any name that stays below the root.
+
+Credentials reach a store through its options (or, for some filesystems, inside the URL); nothing that is
+printed, logged or raised may repeat them.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ _PART_ALONE = re.compile(_PART)
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 _PREFIX = re.compile(rf"(?:{_PART}/)*")
 _AFTER = re.compile(r"[\x20-\x7f]*")
+_FOREIGN = r"(?!\.\.?(?:/|$))[^/\\\x00-\x1f\x7f\ud800-\udfff]+"
+_FOREIGN_NAME = re.compile(rf"{_FOREIGN}(?:/{_FOREIGN})*")
+_BEYOND, _BEYOND_FOREIGN = "\x7f", "\U0010ffff"
 
 _SHOWN_OPTIONS = frozenset({"endpoint_url", "region_name", "protocol", "host", "port", "mode"})
 _SECRET_CHARACTERS_MIN = 4
@@ -44,20 +49,38 @@ def is_part(name: str) -> bool:
     return _PART_ALONE.fullmatch(name) is not None
 
 
-def check_prefix(prefix: str) -> None:
+def check_foreign(name: str) -> None:
+    """Raise `InvalidName` unless a file that others named can be read under `name`."""
+    if not _FOREIGN_NAME.fullmatch(name):
+        raise InvalidName(
+            f"{name[:120]!r} cannot be read: names of files are relative paths in UTF-8, without backslashes "
+            "and control characters"
+        )
+
+
+def check_prefix(prefix: str, *, foreign: bool = False) -> None:
     """Raise `InvalidName` unless `prefix` is a folder (`a/b/`) or empty, the root."""
+    if foreign:
+        if prefix:
+            check_foreign(prefix.removesuffix("/"))
+        return
     if len(prefix) > NAME_CHARACTERS_MAX or not _PREFIX.fullmatch(prefix):
         raise InvalidName(f"{prefix[:120]!r} is no folder: use a relative path that ends in a slash")
 
 
-def check_after(prefix: str, after: str) -> None:
+def check_after(prefix: str, after: str, *, foreign: bool = False) -> None:
     """Raise `InvalidArgument` unless `after` is empty or lies in the folder that is listed."""
-    if after and not (after.startswith(prefix) and _AFTER.fullmatch(after)):
+    if after and not (after.startswith(prefix) and (foreign or _AFTER.fullmatch(after))):
         raise InvalidArgument(
             f"a listing of {prefix!r} cannot go on after {after[:120]!r}, which is elsewhere"
         )
-    if "/" in after[len(prefix) :].rstrip("\x7f").rstrip("/"):
+    if "/" in after[len(prefix) :].rstrip(_BEYOND + _BEYOND_FOREIGN).rstrip("/"):
         raise InvalidArgument(f"a listing of {prefix!r} is flat and cannot go on after {after[:120]!r}")
+
+
+def beyond(*, foreign: bool = False) -> str:
+    """Sorts after every character a name may have: a listing goes on behind a folder it has reported."""
+    return _BEYOND_FOREIGN if foreign else _BEYOND
 
 
 def public_url(url: str) -> str:
@@ -122,20 +145,20 @@ def _secrets(value: Any, key: str = "") -> Iterator[str]:
         yield value
 
 
-def check_range(name: str, start: int, stop: int | None) -> None:
+def check_range(name: str, start: int, stop: int | None, *, foreign: bool = False) -> None:
     """Refuse what is no range of bytes of an object. Raises `InvalidName`, `InvalidArgument`."""
-    check_name(name)
+    (check_foreign if foreign else check_name)(name)
     if start < 0 or (stop is not None and stop < start):
         raise InvalidArgument(f"{start} to {stop} is no range of {name!r}")
 
 
-def page_size(prefix: str, after: str, limit: int | None, most: int) -> int:
+def page_size(prefix: str, after: str, limit: int | None, most: int, *, foreign: bool = False) -> int:
     """How many objects a page of a listing holds, where one request can list so many at `most`.
 
     Raises `InvalidName`, `InvalidArgument` for what cannot be listed.
     """
-    check_prefix(prefix)
-    check_after(prefix, after)
+    check_prefix(prefix, foreign=foreign)
+    check_after(prefix, after, foreign=foreign)
     if limit is not None and limit < 1:
         raise InvalidArgument(f"a page holds at least one object, not {limit}")
     return most if limit is None else min(limit, most)

@@ -42,8 +42,6 @@ from crdtcat.support.scattered import Scattered
 DELETE_NAMES_MAX = 1000
 """The most names one multi-object delete may carry."""
 _DATE_RESOLUTION_MS = 1000
-_AFTER_A_FOLDER = "\x7f"
-"""Sorts after every character a name may have: a listing goes on behind a folder it has reported."""
 _URL = re.compile(r"s3a?://([^/?#@]+)(?:/([^?#]*))?")
 _T = TypeVar("_T")
 
@@ -252,7 +250,7 @@ class S3Store(Store):
             return Page(objects, objects[-1].name)
         folders = [entry["Prefix"] for entry in answer.get("CommonPrefixes", ())]
         markers = [entry["Key"] for entry in answer.get("Contents", ())]  # empty objects consoles make
-        return Page((), max(folders + markers)[len(self._root) :] + _AFTER_A_FOLDER)
+        return Page((), max(folders + markers)[len(self._root) :] + naming.beyond(foreign=self.foreign))
 
     def _info(self, entry: dict[str, Any]) -> ObjectInfo:
         modified: datetime = entry["LastModified"]

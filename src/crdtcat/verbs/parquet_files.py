@@ -53,7 +53,7 @@ def open_source(
     Raises `InvalidArgument`: there is nothing, or a pattern instead of a folder, or it is the folder of a
     table in another format.
     """
-    source = open_store(folder, storage_options)
+    source = _opened(folder, storage_options)
     try:
         files = sorted(_listed(source, ""), key=lambda item: item.name)
     except InvalidName as error:
@@ -73,6 +73,13 @@ def open_source(
     raise InvalidArgument(f"{source.url}: there are no Parquet files in this folder")
 
 
+def _opened(folder: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> Store:
+    """The store of a folder in which files have any names. No request."""
+    source = open_store(folder, storage_options)
+    source.foreign = True
+    return source
+
+
 def _file(
     url: str, source: Store, storage_options: Mapping[str, Any] | None
 ) -> tuple[Store, list[ObjectInfo]] | None:
@@ -83,7 +90,7 @@ def _file(
         above, _, name = url.rstrip("/").rpartition("/")
     if not name or not above or above.endswith(":/"):  # a whole bucket
         return None
-    folder = open_store(above, storage_options)
+    folder = _opened(above, storage_options)
     after: str | None = name[:-1]
     try:
         while after is not None:
