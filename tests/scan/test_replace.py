@@ -22,10 +22,10 @@ WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 def laid_over(base: pa.Array, parts: list[Part], *, owned: bool = False) -> pa.Array:
     """The array with all parts over it, whole and in two pieces, as entries that are read together are."""
     middle = len(base) // 2
-    cells = Orders(np.array([0, middle, len(base)])).cells(parts) or [None, None]
+    cells = Orders(np.array([0, middle, len(base)])).cells(parts)
     pieces = [
-        replaced(base.slice(start, stop - start), mine)
-        for mine, start, stop in zip(cells, (0, middle), (middle, len(base)), strict=True)
+        replaced(base.slice(start, stop - start), None if cells is None else cells[at])
+        for at, (start, stop) in enumerate(((0, middle), (middle, len(base))))
     ]
     found = replaced(base, one_entry(base, parts), owned=owned)
     assert [repr(item) for piece in pieces for item in piece.to_pylist()] == [

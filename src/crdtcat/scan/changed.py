@@ -11,7 +11,7 @@ a dictionary, or texts with wide offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,8 @@ from crdtcat.format.row_ops import Stamps
 from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
-from crdtcat.head.patches import BY_STAMPS, Sheet
-from crdtcat.head.rows import Rows
-from crdtcat.intervals.runs import Integers, expand
+from crdtcat.head.patches import BY_STAMPS
+from crdtcat.intervals.runs import Integers
 from crdtcat.scan.as_born import AsBorn
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.holding import Held, Holding, Source, stamps_by_field
@@ -33,7 +32,7 @@ from crdtcat.scan.layers import OLDEST, Layer, Orders
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.replace import replaced
 from crdtcat.scan.shown import stored_column
-from crdtcat.scan.visible import Visible
+from crdtcat.scan.visible import Over, Visible
 
 
 class ChangedEntries:
@@ -109,7 +108,7 @@ class ChangedEntries:
         sizes = self._head.log.rows[list(entries)].astype(np.int64)
         start = np.concatenate(([0], np.cumsum(sizes)))
         sheets = [self._visible.sheets_of(entry, columns) for entry in entries]
-        layers = self._laid(_Over(self._head.rows, sheets, start), ages, sizes, columns, with_ages=with_ages)
+        layers = self._laid(Over(self._head.rows, sheets, start), ages, sizes, columns, with_ages=with_ages)
         orders = Orders(start)
         cells = [layers[column.name].cells(orders) for column in columns]
         tables = []
@@ -125,7 +124,7 @@ class ChangedEntries:
 
     def _laid(
         self,
-        over: _Over,
+        over: Over,
         ages: Sequence[Mapping[str, Integers]],
         sizes: Integers,
         columns: Sequence[Column],
@@ -242,38 +241,6 @@ class ChangedEntries:
             return values
         ended = (author > OLDEST) & hidden[author]
         return values.take(pa.array(np.arange(len(values)), mask=ended)) if ended.any() else values
-
-
-class _Over:
-    """What lies over entries that are read together, chunk by chunk, by rising age.
-
-    Args:
-        rows: of their head.
-        sheets: what lies over each.
-        start: the number of each entry's first row among the rows of all of them.
-    """
-
-    def __init__(self, rows: Rows, sheets: Sequence[Sequence[Sheet]], start: Integers) -> None:
-        self._rows = rows
-        self._sheets: dict[tuple[int, int], list[tuple[int, slice]]] = {}
-        for mine, before in zip(sheets, start[:-1].tolist(), strict=True):
-            for age, source, first, last in mine:
-                self._sheets.setdefault((age, source), []).append((before, slice(first, last)))
-
-    def __bool__(self) -> bool:
-        return bool(self._sheets)
-
-    def __iter__(self) -> Iterator[tuple[int, int, Integers, Integers]]:
-        """Chunk, age, the rows it lies over, rising, and where in it their cells are."""
-        patches = self._rows.patches
-        for (age, chunk), sheets in sorted(self._sheets.items()):
-            target = np.concatenate([patches.at[mine] + before for before, mine in sheets])
-            place = np.concatenate([patches.source_at[mine] for _, mine in sheets])
-            length = np.concatenate([patches.length[mine] for _, mine in sheets])
-            if (length != 1).any():  # else every row stands alone, as scattered ones do
-                owner, offset = expand(length)
-                target, place = target[owner] + offset, place[owner] + offset
-            yield chunk, age, target, place
 
 
 def _all_ages(ages: Sequence[Integers | None], sizes: Integers) -> Integers:

@@ -63,7 +63,7 @@ class ChunkReader:
         try:
             begun = self._segment(segment, chunks, names, raw=raw)
         except Corrupt as failure:
-            begun = _failing(failure)
+            begun = map(_raised, [failure])
         return self._whole(chunks, begun, names)
 
     def _whole(
@@ -194,7 +194,6 @@ class ChunkReader:
         return decode_inline(data, f"{id}.v", hash, columns=list(names), verify=self._verify)
 
 
-def _failing(failure: Corrupt) -> Iterator[pa.Table]:
-    """What could not even be fetched, told when it is asked for."""
+def _raised(failure: Corrupt) -> pa.Table:
+    """In place of a chunk that could not even be fetched."""
     raise failure
-    yield

@@ -38,13 +38,13 @@ class _Used(NamedTuple):
     """Which values of a part it uses: a run of them, or, if they are far apart, those at some places."""
 
     first: int
-    count: int
+    length: int
     apart: pa.Array | None
     place: Integers  # of each row's value among those
 
     def of(self, values: pa.Array) -> pa.Array:
         """A run is not copied."""
-        return values.slice(self.first, self.count) if self.apart is None else values.take(self.apart)
+        return values.slice(self.first, self.length) if self.apart is None else values.take(self.apart)
 
 
 class _Order(NamedTuple):
@@ -108,7 +108,7 @@ def _used(part: Part) -> _Used:
 
 def _order(parts: Sequence[Part], start: Integers) -> _Order:
     used = [_used(part) for part in parts]
-    before = np.cumsum([0, *(one.count for one in used)])
+    before = np.cumsum([0, *(one.length for one in used)])
     rows = np.concatenate([part.rows for part in parts])
     index = np.concatenate([one.place + base for one, base in zip(used, before[:-1], strict=True)])
     if not (rows[1:] > rows[:-1]).all():
