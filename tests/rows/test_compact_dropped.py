@@ -82,48 +82,76 @@ def test_cells_that_the_drop_had_not_seen_come_back_as_without_a_compaction() ->
     assert {row["id"]: row["old"] for row in found[0][0] if row["old"] is not None} == {1: 100}
 
 
-def test_updates_of_it_stay_until_they_are_expired() -> None:
-    """An update that the drop had seen hides an older one that comes late, so it is not forgotten before
-    nothing older can come."""
+@pytest.mark.parametrize("key", [[], ["id"]])
+@pytest.mark.parametrize("arriving", [("older",), ("newer",), ("older", "newer")])
+def test_what_hides_cells_that_come_late_goes_on_hiding_them(key: list[str], arriving: tuple[str]) -> None:
+    """A cell that the drop had seen hides an older one that it had not, as null: in copies of copies, too."""
     found = []
-    for compacting in (False, True):
-        catalog = lake(max_commit_delay_seconds=0)
-        table, other = made(catalog), another(catalog).table("t")
-        other.head()
-        late = held_back(other, lambda other=other: other.update("id = 1", {"old": 100}))  # type: ignore[misc]
-        table.update("id = 1", {"old": 200})
+    for rounds in range(3):
+        catalog = lake()
+        table, others = made(catalog, key=key), [another(catalog).table("t") for _ in range(2)]
+        late = {}
+        for value, name, other in zip((100, 300), ("older", "newer"), others, strict=True):
+            other.head()
+            late[name] = held_back(other, lambda: other.update("id in (1, 2)", {"old": value}))  # noqa: B023
+            table.update("id = 1", {"old": 200})
         table.drop_column("old")
-        if compacting:
+        for at in range(rounds):
             table.compact()
-        late()
-        found.append(rows_of(another(catalog).table("t")))
-    assert found[0] == found[1]
+            assert len(table.head().chunks) == 1
+            table.update("id = 5", {"v": f"{at}"}) if at else table.append([{"id": 50, "v": "more"}])
+        for name in arriving:
+            late[name]()
+        reader = another(catalog).table("t")
+        again = reader.read(["id", "old"], "id < 9").to_pylist()
+        reader.compact()
+        assert reader.read(["id", "old"], "id < 9").to_pylist() == again
+        found.append(
+            (again, sorted(item.kind for item in reader.conflicts()), len(reader.lost_cells()) if key else 0)
+        )
+    assert found[0] == found[1] == found[2]
+    assert {row["old"] for row in found[0][0]} == {None, 100 if arriving == ("older",) else 300}
 
+
+@pytest.mark.parametrize("key", [[], ["id"]])
+def test_how_old_they_were_is_forgotten_below_the_horizon(key: list[str]) -> None:
     catalog = lake(max_commit_delay_seconds=0)
-    table = made(catalog)
+    table = made(catalog, key=key)
     table.update("id = 1", {"old": 200})
     table.drop_column("old")
+    shown = rows_of(table)
+    table.compact()
+    assert len(stored_in(table)) == 3
+    table.expire(older_than=timedelta(0))
     table.update("id = 2", {"v": "last"})
-    shown = rows_of(table)
     table.compact()
-    assert len(table.head().chunks) > 1
-    table.expire(older_than=timedelta(0))
-    table.compact()
-    assert len(table.head().chunks) == 1
-    assert rows_of(another(catalog).table("t")) == shown
+    assert len(stored_in(table)) == 2
+    assert rows_of(another(catalog).table("t")) == [
+        {**row, "v": "last"} if row["id"] == 2 else row for row in shown
+    ]
 
 
-def test_cells_of_keys_stay_until_they_are_expired() -> None:
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_key_that_only_cells_of_it_keep_there_stays(expired: bool) -> None:
+    """The overwrite had not seen them, and took all else that the key had."""
     catalog = lake(max_commit_delay_seconds=0)
-    table = made(catalog, key=["id"])
-    table.upsert([{"id": 1, "v": "again", "old": 9}])
+    table = catalog.create_table("t", SCHEMA, key=["id"])
+    other = another(catalog).table("t")
+    late = held_back(other, lambda: other.upsert([{"id": 1, "old": 5}]))
+    table.upsert([{"id": 1, "v": "taken"}, {"id": 2, "v": "taken"}])
+    table.overwrite([{"id": 9, "v": "z"}])
+    late()
     table.drop_column("old")
-    shown = rows_of(table)
-    table.compact()
+    shown = [{"id": 1, "v": None}, {"id": 9, "v": "z"}]
+    assert rows_of(table) == shown
+    if expired:
+        table.expire(older_than=timedelta(0))
+    assert table.compact().versions
     assert rows_of(another(catalog).table("t")) == shown
-    table.expire(older_than=timedelta(0))
-    assert table.compact().chunks_before == 5
-    assert rows_of(another(catalog).table("t")) == shown
-    table.upsert([{"id": 1, "v": "later"}, {"id": 20, "v": "new"}])
-    table.compact()
-    assert another(catalog).read("t", filter="id in (1, 20)")["v"].to_pylist() == ["later", "new"]
+
+
+def stored_in(table: Table) -> list[str]:
+    """The stored fields of the only chunk."""
+    head = table.head()
+    (chunk,) = head.live
+    return [field.name for field in head.columns.fields(int(head.log.chunk_schema[chunk]))]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Table
-from crdtcat.errors import InvalidArgument, NotFound
+from crdtcat.errors import InvalidArgument
 from tests.catalog.lakes import another, lake
 from tests.rows.late import held_back
 
@@ -95,12 +95,26 @@ def test_what_was_lost_is_of_the_column_and_not_of_another_born_under_its_name()
     first.drop_column("old")
     about = [item for item in first.conflicts() if item.kind == "cell"]
     assert len(about) == 2
-    for item in about:
-        if item.column == both["a"].column:
-            assert first.lost_values(item).to_pydict() == {"a": ["too"]}
-        else:
-            with pytest.raises(NotFound):
-                first.lost_values(item)
+    found = {item.column: first.lost_values(item)["a"].to_pylist() for item in about}
+    assert found == {both["a"].column: ["too"], both["old"].column: ["lost"]}
+
+
+def test_what_was_lost_of_a_column_that_was_dropped_since() -> None:
+    """In the type that it was written in: the column has none any more."""
+    first, second = two_handles()
+    arrive = held_back(second, lambda: second.update("id in (1, 2)", {"b": pa.array([-1, -2])}))
+    first.update("id = 1", {"b": 8})
+    first.delete("id = 2")
+    arrive()
+    assert {item.kind: first.lost_values(item)["b"].to_pylist() for item in first.conflicts()} == {
+        "cell": [-1],
+        "deleted": [-2],
+    }
+    first.drop_column("b")
+    for _ in range(2):
+        lost = {item.kind: first.lost_values(item) for item in first.conflicts()}
+        assert lost == {"cell": pa.table({"b": [-1]}), "deleted": pa.table({"b": [-2]})}
+        first.compact()
 
 
 def test_an_update_of_no_row_is_no_misfit() -> None:

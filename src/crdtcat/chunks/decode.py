@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -214,6 +214,17 @@ def _has_small_dictionary(leaf: Any) -> bool:
     return start is not None and 0 < leaf.data_page_offset - start <= DICTIONARY_BYTES
 
 
+def decoded(decoder: Decoder, groups: Sequence[int]) -> Iterator[pa.Table]:
+    """Row groups, in the order given, each decoded when it is asked for; small neighbours are together.
+
+    Whoever is done with one before asking for the next finds its memory still in the processor's cache.
+    Raises `Corrupt` at the first that is damaged.
+    """
+    for small, run in itertools.groupby(groups, lambda group: decoder.footer.rows[group] <= SMALL_ROWS):
+        together = list(run)
+        yield from decoder.decode_small(together) if small else map(decoder.decode, together)
+
+
 def decode_groups(decoder: Decoder, groups: Sequence[int], threads: int | None) -> list[pa.Table]:
     """Decode row groups, in the order given, with `threads` threads (`None`: as many as are worth it).
 
@@ -224,12 +235,7 @@ def decode_groups(decoder: Decoder, groups: Sequence[int], threads: int | None) 
         threads = os.cpu_count() or 1 if much else 1
     threads = min(threads, len(groups))
     if threads <= 1:
-        runs = itertools.groupby(groups, lambda group: decoder.footer.rows[group] <= SMALL_ROWS)
-        return [
-            table
-            for small, run in runs
-            for table in (decoder.decode_small(list(run)) if small else map(decoder.decode, run))
-        ]
+        return list(decoded(decoder, groups))
     tables: list[pa.Table | None] = [None] * len(groups)
     positions = itertools.count()
 

@@ -21,12 +21,12 @@ Nothing is written here, and nothing is known of tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from crdtcat.chunks.decode import Decoder, Verify, decode_groups
+from crdtcat.chunks.decode import Decoder, Verify, decode_groups, decoded
 from crdtcat.chunks.footer import MAGIC, Footer, SegmentRef, decode_footer
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.errors import Corrupt, InvalidArgument
@@ -40,6 +40,7 @@ __all__ = [
     "SegmentRef",
     "Verify",
     "fetch",
+    "fetch_chunks",
     "fetched_bytes",
     "footer_start",
     "read_chunks",
@@ -79,14 +80,33 @@ def read_chunks(
     verify: Verify = True,
     footers: FooterCache,
     threads: int | None = None,
-    raw: bool = False,
     everything: bool = False,
 ) -> list[pa.Table]:
     """The chunks in some row groups of a segment, in the order asked for, in storage types.
 
+    Cost, arguments and errors: as `fetch_chunks`. `threads`: how many to decode with; by default the number
+    of processors, if there is enough to do. Memory: the encoded bytes wanted, up to twice, and what they
+    decode to.
+    """
+    decoder = _fetched(store, ref, groups, columns, verify=verify, footers=footers, everything=everything)
+    return decode_groups(decoder, [number for number, _ in groups], threads)
+
+
+def fetch_chunks(
+    store: Store,
+    ref: SegmentRef,
+    groups: Sequence[Group],
+    columns: Sequence[str] | None = None,
+    *,
+    verify: Verify = True,
+    footers: FooterCache,
+    raw: bool = False,
+    everything: bool = False,
+) -> Iterator[pa.Table]:
+    """As `read_chunks`: all that is wanted is fetched now, and each chunk decoded when it is asked for.
+
     Cost: at most one GET for the footer, and one for each run of wanted column chunks that touch in the
-    file; one in all for `everything` in a small file whose footer is not known. Memory: the encoded bytes
-    wanted, up to twice, and what they decode to.
+    file; one in all for `everything` in a small file whose footer is not known.
 
     Args:
         store: where the segment is.
@@ -95,29 +115,44 @@ def read_chunks(
         columns: names of the columns wanted, in this order; `None` means all.
         verify: `False`, "bytes" (`True` means this) or "content"; see the module's docstring.
         footers: where footers are kept from one call to the next.
-        threads: how many to decode with; by default the number of processors, if there is enough to do.
-            Callers that read many segments at once pass 1.
         raw: leave text columns with few different values as dictionary arrays, others with wide offsets.
         everything: whether these are all row groups and columns there are, as far as the caller knows.
 
     Raises:
-        Corrupt: the segment is missing, truncated, damaged, or holds other chunks than expected.
+        Corrupt: the segment is missing, truncated, damaged, or holds other chunks than expected; bytes that
+            are damaged are told when they are decoded.
         InvalidArgument: a column the segment does not have.
     """
+    decoder = _fetched(
+        store, ref, groups, columns, verify=verify, footers=footers, raw=raw, everything=everything
+    )
+    return decoded(decoder, [number for number, _ in groups])
+
+
+def _fetched(
+    store: Store,
+    ref: SegmentRef,
+    groups: Sequence[Group],
+    columns: Sequence[str] | None,
+    *,
+    verify: Verify,
+    footers: FooterCache,
+    raw: bool = False,
+    everything: bool,
+) -> Decoder:
     whole: ObjectBytes | None = None
     if everything and ref.size <= WHOLE_FILE_BYTES and footers.get(ref) is None:
         (whole,) = fetch(store, ref, [(0, ref.size)])
         footers.put(ref, decode_footer(ref, memoryview(whole)[footer_start(ref) :]))
     footer = read_footer(store, ref, footers) if whole is None else _cached(footers, ref, whole)
-    numbers = _check_groups(ref, footer, groups)
+    _check_groups(ref, footer, groups)
     wanted = _column_numbers(ref, footer, columns)
     if whole is not None:
         data = pa.py_buffer(whole)
     else:
-        places = [footer.places[group][column] for group in numbers for column in wanted]
+        places = [footer.places[group][column] for group, _ in groups for column in wanted]
         data = _fetch_sparse(store, ref, [(place.start, place.stop) for place in places])
-    decoder = Decoder(ref, footer, data, wanted, verify=verify, raw=raw)
-    return decode_groups(decoder, numbers, threads)
+    return Decoder(ref, footer, data, wanted, verify=verify, raw=raw)
 
 
 def _cached(footers: FooterCache, ref: SegmentRef, whole: ObjectBytes) -> Footer:
@@ -133,13 +168,12 @@ def footer_start(ref: SegmentRef) -> int:
     return start
 
 
-def _check_groups(ref: SegmentRef, footer: Footer, groups: Sequence[Group]) -> list[int]:
+def _check_groups(ref: SegmentRef, footer: Footer, groups: Sequence[Group]) -> None:
     for number, expected in groups:
         if not 0 <= number < len(footer.rows):
             raise Corrupt(ref.name, f"no row group {number}: there are {len(footer.rows)}")
         if footer.chunk_hash(number) != expected:
             raise Corrupt(ref.name, f"row group {number} is not chunk {expected.hex()}")
-    return [number for number, _ in groups]
 
 
 def _column_numbers(ref: SegmentRef, footer: Footer, columns: Sequence[str] | None) -> list[int]:

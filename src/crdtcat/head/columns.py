@@ -73,7 +73,7 @@ class Columns:
         self._conflicts = conflicts
         self._fields: dict[int, tuple[StoredField, ...]] = {}
         self._by_column: dict[int, dict[ColumnId, list[StoredField]]] = {}
-        self._misfits: dict[int, bool] = {}
+        self._by_row: dict[int, bool] = {}
 
     def __repr__(self) -> str:
         return str(self.schema)
@@ -133,17 +133,18 @@ class Columns:
         except (UnsupportedFormat, LimitExceeded) as error:
             raise naming_the_file(error, self._log) from error
 
-    def has_misfits(self, schema: int) -> bool:
-        """Whether any values stored under `schema` cannot be read as the type that their column has. Found
-        once."""
-        if schema not in self._misfits:
-            self._misfits[schema] = any(
-                not self.fits(field, column)
+    def are_read_by_row(self, schema: int) -> bool:
+        """Whether cells of one column, in a copy stored under `schema`, are not all read alike: they are of
+        many versions, and a drop that the column survived had seen some, or of the types they were written in
+        not all fit the column. Found once."""
+        if schema not in self._by_row:
+            self._by_row[schema] = any(
+                field.column in self.hidden or not self.fits(field, column)
                 for column in self.all
                 for field in self.fields(schema)
                 if field.column in column.instances
             )
-        return self._misfits[schema]
+        return self._by_row[schema]
 
 
 def precedence(field: StoredField) -> tuple[VersionId, str]:

@@ -31,7 +31,13 @@ from crdtcat.head.keyed import KeyedRows
 from crdtcat.head.naming import tags_of
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
-from crdtcat.maintenance.compact_plan import Simple, columns_rest_on, copy_columns
+from crdtcat.maintenance.compact_plan import (
+    Simple,
+    columns_rest_on,
+    copy_columns,
+    ended_columns,
+    unlike,
+)
 from crdtcat.protocol import Put
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.merge import ABSENT, Folded
@@ -147,7 +153,8 @@ class KeyedCompactor:
     def __init__(self, session: Session, head: Head, keyed: KeyedRows, target: int) -> None:
         self._session, self._head, self._keyed, self._target = session, head, keyed, target
         self._writer = session.upkeep_writer()
-        self._plan = make_plan(head, [column.name for column in copy_columns(head)], None)
+        plan = make_plan(head, [column.name for column in copy_columns(head)], None)
+        self._plan = replace(plan, needed=(*plan.needed, *ended_columns(head)))
         self._execution = Execution(self._plan, session.store, FooterCache(), verify=session.options.verify)
 
     def write(self, group: Group) -> Done:
@@ -223,7 +230,8 @@ class KeyedCompactor:
         table = pa.table(rows)
         partition = int(head.log.partition[group.chunks[0]])
         packed = None if partition == NONE else head.log.partitions[partition]
-        fields = tuple(_field(head.columns.by_name[name]) for name in rows)
+        columns = {column.name: column for column in self._plan.needed}
+        fields = tuple(_field(columns[name]) for name in rows)
         pieces = max(1, -(-table.num_rows // self._target))
         for piece in np.array_split(np.arange(table.num_rows), pieces):
             part = table.slice(int(piece[0]), len(piece))
@@ -242,16 +250,11 @@ class KeyedCompactor:
             versions = log.chunk_version[born[1:]]
             ordinals = tuple((born[1:] - log.chunk_start[versions]).tolist())
             ids = tuple(log.id_at(version).to_bytes() for version in versions.tolist())
-            title = _title(part.column_names, number)
+            title = f"{unlike(part.column_names)}{number}"
             kept.append(Stamps(title, tuple(names), ids, ordinals))
             narrow = np.uint8 if len(ids) < 256 else np.uint16 if len(ids) < 65_536 else np.uint32
             part = part.append_column(title, pa.array(numbers[1:].astype(narrow)))
         return part, tuple(kept)
-
-
-def _title(taken: Sequence[str], number: int) -> str:
-    """A name for a column of stamps that no other column has."""
-    return "~" * (1 + max(len(name) - len(name.lstrip("~")) for name in taken)) + str(number)
 
 
 def _field(column: Column) -> StoredField:

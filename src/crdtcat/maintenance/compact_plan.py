@@ -10,20 +10,22 @@ type that does not fit) are left as they are.
 Values of a column that was dropped are left out. They show nowhere, as long as the drop counts; so a copy
 rests on it. But a cell that the drop had not seen may still come, and brings the column back: a row's own
 cell is older than whatever comes, and only hides what is there for good, while an update of it (in a keyed
-table, every cell) may be newer, and then hides what comes. Those are left out below the horizon only, where
-nothing older can come.
+table, every cell) may be newer, and then hides what comes. Of those a copy keeps how old they are, with nulls
+for their values, until they are below the horizon, where nothing older can come.
 
 Reads nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from crdtcat.chunks.type_codes import TypeCode
 from crdtcat.clock import ROOT
+from crdtcat.format.kinds import ROWS
 from crdtcat.format.ops import ColumnId
 from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
@@ -90,42 +92,23 @@ class Simple:
     def __init__(self, head: Head) -> None:
         self._head = head
         self._columns = {instance: column for column in head.columns.all for instance in column.instances}
-        self._known: dict[tuple[int, int], frozenset[str] | None] = {}
+        self._known: dict[tuple[int, int], bool] = {}
 
     def is_entry(self, entry: int) -> bool:
         """Whether that is so for an entry and all that lies over it."""
-        ended = self._ended(entry)
-        if ended is None or (ended & self._aged(entry) and not self._is_below_the_horizon(entry)):
-            return False
-        sources = np.unique(self._head.rows.patches_of(entry).source).tolist()
-        return all(map(self.is_chunk, sources))
+        over = np.unique(self._head.rows.patches_of(entry).source).tolist()
+        return all(map(self.is_chunk, (entry, *over)))
 
     def is_chunk(self, chunk: int) -> bool:
-        """Whether that is so for what a chunk itself holds, whose cells may be newer than some that come."""
-        ended = self._ended(chunk)
-        return ended is not None and (not ended or self._is_below_the_horizon(chunk))
-
-    def _ended(self, chunk: int) -> frozenset[str] | None:
-        """The stored fields of columns that were dropped; `None`, if others are not simple."""
+        """Whether that is so for what a chunk itself holds."""
         log = self._head.log
         schema, version = int(log.chunk_schema[chunk]), int(log.chunk_version[chunk])
         key = (schema, version if self._head.columns.hidden else -1)
         if key not in self._known:
             fields = self._head.columns.fields(schema)
-            ended = frozenset(field.name for field in fields if field.column not in self._columns)
             shown = (field for field in fields if field.column in self._columns)
-            simple = all(self._is_field(field, schema, version) for field in shown)
-            self._known[key] = ended if simple else None
+            self._known[key] = all(self._is_field(field, schema, version) for field in shown)
         return self._known[key]
-
-    def _aged(self, entry: int) -> frozenset[str]:
-        """The fields of a copy with cells that are newer than their rows."""
-        copy = self._head.rows.copies.get(entry)
-        return frozenset(name for stamps in copy.stamps for name in stamps.fields) if copy else frozenset()
-
-    def _is_below_the_horizon(self, chunk: int) -> bool:
-        log = self._head.log
-        return bool(log.is_folded[log.chunk_version[chunk]])
 
     def _is_field(self, field: StoredField, schema: int, version: int) -> bool:
         columns, column = self._head.columns, self._columns[field.column]
@@ -141,6 +124,29 @@ def copy_columns(head: Head) -> tuple[Column, ...]:
         for column in head.columns.all
         if len(column.instances) == 1 and not column.instances & head.columns.hidden.keys()
     )
+
+
+def ended_columns(head: Head) -> tuple[Column, ...]:
+    """Columns that were dropped, as copies have those of their cells that may hide some which come: as nulls.
+
+    All that any chunk above the horizon has cells of that may be newer than their rows; a name for each that
+    no other column has. O(chunks) in arrays, O(schemas * fields).
+    """
+    log, columns = head.log, head.columns
+    may_hide = (log.kind != ROWS) | (head.keyed is not None)
+    schemas = np.unique(log.chunk_schema[may_hide & ~log.is_folded[log.chunk_version]]).tolist()
+    stored = {field.column for schema in schemas for field in columns.fields(schema)}
+    gone = stored - {instance for column in columns.all for instance in column.instances}
+    before = unlike(columns.by_name)
+    return tuple(
+        Column(f"{before}{number}", pa.null(), True, frozenset({instance}), (), 0.0)
+        for number, instance in enumerate(sorted(gone))
+    )
+
+
+def unlike(names: Iterable[str]) -> str:
+    """What none of some names begins with."""
+    return "~" * (1 + max((len(name) - len(name.lstrip("~")) for name in names), default=0))
 
 
 def columns_rest_on(head: Head, columns: Sequence[Column], chunks: Array) -> list[int]:

@@ -26,7 +26,7 @@ from crdtcat.head.columns import Column
 from crdtcat.head.naming import row_ids, tags_of
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
-from crdtcat.maintenance.compact_plan import columns_rest_on, copy_columns
+from crdtcat.maintenance.compact_plan import columns_rest_on, copy_columns, ended_columns, unlike
 from crdtcat.protocol import Put
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
@@ -46,7 +46,7 @@ class Gathered:
     """Rows to be written anew.
 
     Attributes:
-        rows: as storage arrays of the columns.
+        rows: as storage arrays of the columns; of those that were dropped, nulls.
         entry, offset: where each is read from.
         ages: per column, where any cell is newer than its row, the version that wrote each.
     """
@@ -122,6 +122,7 @@ class Rewriter:
 
     def __post_init__(self) -> None:
         self.columns = copy_columns(self.head)
+        self._ended = ended_columns(self.head)
         self._writer = None if self.rises_by else self.session.upkeep_writer()
         plan = make_plan(self.head, None, None)
         reader = ChunkReader(plan, self.session.store, FooterCache(), verify=self.session.options.verify)
@@ -134,18 +135,20 @@ class Rewriter:
         """All rows of some entries, in row order. Whoever asks writes them, each once, before publishing."""
         chosen = np.sort(np.array(entries, np.int64))
         entry, offset = all_rows_of(self.head, chosen)
-        stored = [self._changed.read_with_ages(int(at), self.columns) for at in chosen]
+        columns = (*self.columns, *self._ended)
+        stored = [self._changed.read_with_ages(int(at), columns) for at in chosen]
         base = np.cumsum([0, *(table.num_rows for table, _ in stored)])
         index = base[np.searchsorted(chosen, entry)] + offset
         rows = pa.concat_tables([table for table, _ in stored]).combine_chunks().take(pa.array(index))
         ages = {
             column.name: _joined_ages(stored, column.name)[index]
-            for column in self.columns
+            for column in columns
             if any(column.name in found for _, found in stored)
         }
+        shown = [ages[column.name] for column in self.columns if column.name in ages]
         self._replaced += entries
         self.counts.chunks_before += len(entries)
-        self.counts.cells_folded += sum(int((found > OLDEST).sum()) for found in ages.values())
+        self.counts.cells_folded += sum(int((found > OLDEST).sum()) for found in shown)
         self.counts.rows_left_out += int(self.head.log.rows[chosen].sum()) - len(index)
         return Gathered(rows, entry, offset, ages)
 
@@ -170,15 +173,18 @@ class Rewriter:
 
     def write(self, partition: bytes | None, gathered: Gathered) -> None:
         """Make one chunk. Its ordinal is how many were made before it since the last `publish`."""
-        rows, stamps = gathered.rows, []
-        for number, (names, found) in enumerate(_alike(gathered.ages)):
+        alike, stamps = list(_alike(gathered.ages)), []
+        aged = {name for names, _ in alike for name in names}
+        columns = (*self.columns, *(column for column in self._ended if column.name in aged))
+        rows = gathered.rows.select([column.name for column in columns])
+        for number, (names, found) in enumerate(alike):
             authors, numbers = np.unique(np.concatenate(([OLDEST], found)), return_inverse=True)
-            title = _free_name(rows.column_names, number)
+            title = f"{unlike(rows.column_names)}{number}"
             ids = tuple(self.head.log.id_at(at).to_bytes() for at in authors[1:].tolist())
             stamps.append(Stamps(title, tuple(names), ids))
             narrow = np.uint8 if len(ids) < 256 else np.uint16 if len(ids) < 65_536 else np.uint32
             rows = rows.append_column(title, pa.array(numbers[1:].astype(narrow)))
-        fields = tuple(_field(column) for column in self.columns)
+        fields = tuple(_field(column) for column in columns)
         made = MadeChunk(rows, fields, COPY, partition)
         self._waiting.append(_Written(made, gathered, tuple(stamps)))
         self.waiting_bytes += rows.nbytes
@@ -240,11 +246,6 @@ def cut(rows: int, most: int) -> Iterator[Integers]:
     """Numbers of rows in as few pieces of at most so many as there can be, of about equal size."""
     pieces = max(1, -(-rows // most))
     yield from (piece for piece in np.array_split(np.arange(rows), pieces) if len(piece))
-
-
-def _free_name(taken: Sequence[str], number: int) -> str:
-    """A name for a column of stamps that no column of the table has."""
-    return "~" * (1 + max(len(name) - len(name.lstrip("~")) for name in taken)) + str(number)
 
 
 def _joined_ages(stored: Sequence[tuple[pa.Table, dict[str, Integers]]], name: str) -> Integers:

@@ -5,13 +5,13 @@ old as its rows, which is nearly always, each is simply put over what is there. 
 cells, or a row with several copies, needs ages cell by cell; those are read from the copies' stamps.
 
 All newer values of a column are gathered first, for all entries that are read together, and put over each
-entry in one go. Texts stay until then what they were decoded to: numbers into a dictionary, or texts with
-wide offsets.
+entry in one go, when it has just been decoded. Texts stay until then what they were decoded to: numbers into
+a dictionary, or texts with wide offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,8 @@ from crdtcat.format.row_ops import Stamps
 from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
-from crdtcat.head.patches import BY_STAMPS, Sheet
-from crdtcat.head.rows import Rows
-from crdtcat.intervals.runs import Integers, expand
+from crdtcat.head.patches import BY_STAMPS
+from crdtcat.intervals.runs import Integers
 from crdtcat.scan.as_born import AsBorn
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.holding import Held, Holding, Source, stamps_by_field
@@ -33,7 +32,7 @@ from crdtcat.scan.layers import OLDEST, Layer, Orders
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.replace import replaced
 from crdtcat.scan.shown import stored_column
-from crdtcat.scan.visible import Visible
+from crdtcat.scan.visible import Over, Visible
 
 
 class ChangedEntries:
@@ -84,7 +83,7 @@ class ChangedEntries:
         """The stored columns of an entry that have to be read, stamps where ages will be compared."""
         copy = self._head.rows.copies.get(entry)
         dropped = any(column.instances & self._head.columns.hidden.keys() for column in columns)
-        sources = [self._holding.source(column, entry) for column in columns]
+        sources = self._holding.sources(columns, entry)
         unfit = any(not source.fits for source in sources if source.field is not None)
         compare = with_ages or dropped or unfit or self._head.rows.is_overlaid(entry)
         stamps = stamps_by_field(copy) if copy is not None and compare else {}
@@ -97,49 +96,75 @@ class ChangedEntries:
     ) -> tuple[list[pa.Table], dict[str, Integers]]:
         """Entries, and per column the ages of the cells of all of them, where ages matter."""
         wanted = [self._wanted(entry, columns, with_ages=with_ages) for entry in entries]
-        stored = self._chunks.each(entries, [names for names, _ in wanted])
-        bases: dict[str, list[pa.Array]] = {}
-        layers: dict[str, Layer] = {}
+        sources = [self._holding.sources(columns, entry) for entry in entries]
+        stored: Iterable[pa.Table] = self._chunks.each(entries, [names for names, _ in wanted])
+        ages: list[dict[str, Integers]] = [{} for _ in entries]
+        if any(stamps for _, stamps in wanted):  # else each is decoded when its turn comes
+            stored = list(stored)
+            ages = [
+                self._own_ages(columns, held, rows, stamps)
+                for held, rows, (_, stamps) in zip(sources, stored, wanted, strict=True)
+            ]
         sizes = self._head.log.rows[list(entries)].astype(np.int64)
         start = np.concatenate(([0], np.cumsum(sizes)))
         sheets = [self._visible.sheets_of(entry, columns) for entry in entries]
-        over = _Over(self._head.rows, sheets, start)
-        for column in columns:
-            ages: list[Integers | None] = []
-            bases[column.name] = []
-            for entry, rows, (_, stamps) in zip(entries, stored, wanted, strict=True):
-                base, own = self._base(column, entry, rows, stamps)
-                bases[column.name].append(base)
-                ages.append(own)
-            known = any(own is not None for own in ages) or (with_ages and bool(over))
-            layers[column.name] = Layer(int(start[-1]), _all_ages(ages, sizes) if known else None)
-        for chunk, age, target, place in over:
-            self._lay(chunk, age, (target, place), layers, columns)
-        orders = Orders()
-        laid = {name: layer.cells(orders) for name, layer in layers.items()}
+        layers = self._laid(Over(self._head.rows, sheets, start), ages, sizes, columns, with_ages=with_ages)
+        orders = Orders(start)
+        cells = [layers[column.name].cells(orders) for column in columns]
         tables = []
-        for at, entry in enumerate(entries):
+        for at, (entry, rows) in enumerate(zip(entries, stored, strict=True)):
             arrays = []
-            for column, owned in zip(columns, self._owned(entry, columns), strict=True):
-                cells = laid[column.name]
-                mine = None if cells is None else cells.between(int(start[at]), int(start[at + 1]))
-                arrays.append(replaced(bases[column.name][at], mine, owned=owned))
+            for column, source, owned, over in zip(
+                columns, sources[at], self._owned(entry, sources[at]), cells, strict=True
+            ):
+                base = self._base(column, source, entry, rows, ages[at].get(column.name))
+                arrays.append(replaced(base, None if over is None else over[at], owned=owned))
             tables.append(pa.Table.from_arrays(arrays, names=[column.name for column in columns]))
         return tables, {name: layer.ages for name, layer in layers.items() if layer.ages is not None}
 
+    def _laid(
+        self,
+        over: Over,
+        ages: Sequence[Mapping[str, Integers]],
+        sizes: Integers,
+        columns: Sequence[Column],
+        *,
+        with_ages: bool,
+    ) -> dict[str, Layer]:
+        """Per column all that lies over entries, given the ages of their own cells."""
+        layers = {}
+        for column in columns:
+            own = [found.get(column.name) for found in ages]
+            known = any(found is not None for found in own) or (with_ages and bool(over))
+            layers[column.name] = Layer(int(sizes.sum()), _all_ages(own, sizes) if known else None)
+        for chunk, age, target, place in over:
+            self._lay(chunk, age, (target, place), layers, columns)
+        return layers
+
+    def _own_ages(
+        self,
+        columns: Sequence[Column],
+        sources: Sequence[Source],
+        stored: pa.Table,
+        stamps: Mapping[str, Stamps],
+    ) -> dict[str, Integers]:
+        """Per column, the ages of an entry's own cells, where they differ."""
+        return {
+            column.name: self._ages(stamps[source.field.name], stored)
+            for column, source in zip(columns, sources, strict=True)
+            if source.field is not None and source.field.name in stamps
+        }
+
     def _base(
-        self, column: Column, entry: int, stored: pa.Table, stamps: Mapping[str, Stamps]
-    ) -> tuple[pa.Array, Integers | None]:
-        """What an entry itself has of a column, and the ages of its cells where they differ."""
-        source = self._holding.source(column, entry)
-        field, ages = source.field, None
-        if field is not None and field.name in stamps:
-            ages = self._ages(stamps[field.name], stored)
+        self, column: Column, source: Source, entry: int, stored: pa.Table, ages: Integers | None
+    ) -> pa.Array:
+        """What an entry itself has of a column; `ages`: of its cells, where they differ."""
+        field = source.field
         if field is not None and not source.fits and entry in self._head.rows.copies:
             values = self._as_born(column, field, entry, plain(stored.select([field.name])), ages)
         else:
             values = _as_stored(column, source, stored)
-        return self._unhidden(field, entry, values, ages), ages
+        return self._unhidden(field, entry, values, ages)
 
     def _as_born(
         self, column: Column, field: StoredField, copy: int, stored: pa.Table, ages: Integers | None
@@ -147,12 +172,11 @@ class ChangedEntries:
         born = self._born.cells(copy, field.column, ages)
         return self._born.column(column, field, stored.column(field.name).chunks, born)
 
-    def _owned(self, entry: int, columns: Sequence[Column]) -> list[bool]:
+    def _owned(self, entry: int, sources: Sequence[Source]) -> list[bool]:
         """Per column, whether what was decoded for it is nobody else's: for this entry alone, and no other
         column of it; and whether it is as it was decoded."""
         if not self._chunks.is_stored(entry):
-            return [False] * len(columns)
-        sources = [self._holding.source(column, entry) for column in columns]
+            return [False] * len(sources)
         names = [None if source.field is None else source.field.name for source in sources]
         return [source.same and names.count(name) == 1 for name, source in zip(names, sources, strict=True)]
 
@@ -217,38 +241,6 @@ class ChangedEntries:
             return values
         ended = (author > OLDEST) & hidden[author]
         return values.take(pa.array(np.arange(len(values)), mask=ended)) if ended.any() else values
-
-
-class _Over:
-    """What lies over entries that are read together, chunk by chunk, by rising age.
-
-    Args:
-        rows: of their head.
-        sheets: what lies over each.
-        start: the number of each entry's first row among the rows of all of them.
-    """
-
-    def __init__(self, rows: Rows, sheets: Sequence[Sequence[Sheet]], start: Integers) -> None:
-        self._rows = rows
-        self._sheets: dict[tuple[int, int], list[tuple[int, slice]]] = {}
-        for mine, before in zip(sheets, start[:-1].tolist(), strict=True):
-            for age, source, first, last in mine:
-                self._sheets.setdefault((age, source), []).append((before, slice(first, last)))
-
-    def __bool__(self) -> bool:
-        return bool(self._sheets)
-
-    def __iter__(self) -> Iterator[tuple[int, int, Integers, Integers]]:
-        """Chunk, age, the rows it lies over, rising, and where in it their cells are."""
-        patches = self._rows.patches
-        for (age, chunk), sheets in sorted(self._sheets.items()):
-            target = np.concatenate([patches.at[mine] + before for before, mine in sheets])
-            place = np.concatenate([patches.source_at[mine] for _, mine in sheets])
-            length = np.concatenate([patches.length[mine] for _, mine in sheets])
-            if (length != 1).any():  # else every row stands alone, as scattered ones do
-                owner, offset = expand(length)
-                target, place = target[owner] + offset, place[owner] + offset
-            yield chunk, age, target, place
 
 
 def _all_ages(ages: Sequence[Integers | None], sizes: Integers) -> Integers:

@@ -8,9 +8,9 @@ the last few that were read are kept. Thread-safe.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from threading import Lock
 from typing import Final
@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from crdtcat.chunks.inline import decode_inline
-from crdtcat.chunks.read import WHOLE_FILE_BYTES, FooterCache, Verify, read_chunks, read_footer
+from crdtcat.chunks.read import WHOLE_FILE_BYTES, FooterCache, Verify, fetch_chunks, read_footer
 from crdtcat.errors import Corrupt
 from crdtcat.scan.plan import Plan
 from crdtcat.store import Store
@@ -44,40 +44,44 @@ class ChunkReader:
         self._kept: OrderedDict[tuple[Place | int, tuple[str, ...]], Future[pa.Table]] = OrderedDict()
         self._kept_bytes = 0
 
-    def read(
-        self,
-        chunks: tuple[int, ...],
-        segment: int | None,
-        names: Sequence[str],
-        *,
-        raw: bool = False,
-    ) -> list[pa.Table]:
+    def read(self, chunks: tuple[int, ...], segment: int | None, names: Sequence[str]) -> list[pa.Table]:
         """Some columns of neighbouring chunks of one segment (`None`: of version files), a table for each.
 
-        With `raw`, texts may be dictionary arrays, or have wide offsets. Raises `Corrupt`, naming
-        what is damaged or missing.
+        Raises `Corrupt`, naming what is damaged or missing.
         """
+        return list(self._fetched(chunks, segment, names))
+
+    def _fetched(
+        self, chunks: tuple[int, ...], segment: int | None, names: Sequence[str], *, raw: bool = False
+    ) -> Iterator[pa.Table]:
+        """The same, fetched now, and decoded one by one. With `raw`, texts may be dictionary arrays, or have
+        wide offsets."""
         if not names:
-            rows = [int(self._plan.head.log.rows[chunk]) for chunk in chunks]
-            return [pa.table({"": pa.nulls(count)}) for count in rows]
-        found = self._found(chunks, segment, names, raw=raw)
-        for chunk, table in zip(chunks, found, strict=True):
-            self._check_rows(chunk, table)
-        return found
-
-    def _found(
-        self, chunks: tuple[int, ...], segment: int | None, names: Sequence[str], *, raw: bool
-    ) -> list[pa.Table]:
+            return (pa.table({"": pa.nulls(int(self._plan.head.log.rows[chunk]))}) for chunk in chunks)
         if segment is None:
-            return [self._inline(chunk, names) for chunk in chunks]
+            return (self._checked(chunk, self._inline(chunk, names)) for chunk in chunks)
         try:
-            return self._segment(segment, chunks, names, raw=raw)
-        except Corrupt:
-            if len(chunks) == 1 and len(self._plan.places(chunks[0])) == 1:
-                raise
-        return [self._anywhere(chunk, names) for chunk in chunks]
+            begun = self._segment(segment, chunks, names, raw=raw)
+        except Corrupt as failure:
+            begun = map(_raised, [failure])
+        return self._whole(chunks, begun, names)
 
-    def _check_rows(self, chunk: int, table: pa.Table) -> None:
+    def _whole(
+        self, chunks: tuple[int, ...], begun: Iterator[pa.Table], names: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """Chunks as they come, and from the first that is damaged on from wherever they are whole."""
+        rest = iter(chunks)
+        for chunk in rest:
+            try:
+                table = next(begun)
+            except Corrupt:
+                if len(chunks) == 1 and len(self._plan.places(chunk)) == 1:
+                    raise
+                yield from (self._anywhere(one, names) for one in (chunk, *rest))
+                return
+            yield self._checked(chunk, table)
+
+    def _checked(self, chunk: int, table: pa.Table) -> pa.Table:
         """Offsets of rows are worked out from what the log says: nobody may allocate by its word."""
         log = self._plan.head.log
         if table.num_rows != int(log.rows[chunk]):
@@ -85,23 +89,27 @@ class ChunkReader:
             raise Corrupt(
                 f"{id}.v", f"a chunk of {table.num_rows:,} rows is said to have {log.rows[chunk]:,}"
             )
+        return table
 
     def one(self, chunk: int, names: Sequence[str]) -> pa.Table:
         """Some columns of one chunk. Raises as `read` does."""
         places = self._plan.places(chunk)
         return self.read((chunk,), places[0][0] if places else None, names)[0]
 
-    def each(self, chunks: Sequence[int], names: Sequence[tuple[str, ...]]) -> list[pa.Table]:
-        """Some columns of chunks, each its own; neighbours in one segment with the same are read together.
+    def each(self, chunks: Sequence[int], names: Sequence[tuple[str, ...]]) -> Iterator[pa.Table]:
+        """Some columns of chunks, each its own; neighbours in one segment with the same are fetched together.
 
-        Texts may be dictionary arrays, or have wide offsets. Raises as `read` does.
+        All are fetched now, and each decoded when it is asked for. Texts may be dictionary arrays, or have
+        wide offsets. Raises as `read` does.
         """
-        found: list[pa.Table] = []
         places = [self._plan.places(chunk) for chunk in chunks]
         wanted = [(at[0][0] if at else None, those) for at, those in zip(places, names, strict=True)]
-        for (segment, those), group in groupby(zip(wanted, chunks, strict=True), key=itemgetter(0)):
-            found += self.read(tuple(chunk for _, chunk in group), segment, those, raw=True)
-        return found
+        runs = groupby(zip(wanted, chunks, strict=True), key=itemgetter(0))
+        fetched = [
+            self._fetched(tuple(chunk for _, chunk in run), segment, those, raw=True)
+            for (segment, those), run in runs
+        ]
+        return chain.from_iterable(fetched)
 
     def is_stored(self, chunk: int) -> bool:
         """Whether a chunk lies in a segment, rather than in a version file."""
@@ -147,21 +155,20 @@ class ChunkReader:
 
     def _segment(
         self, segment: int, chunks: tuple[int, ...], names: Sequence[str], *, raw: bool = False
-    ) -> list[pa.Table]:
+    ) -> Iterator[pa.Table]:
         plan, log = self._plan, self._plan.head.log
         groups = []
         for chunk in chunks:
             group = next(group for where, group in plan.places(chunk) if where == segment)
             groups.append((group, log.hash[chunk].tobytes()))
         ref = plan.segment(segment)
-        return read_chunks(
+        return fetch_chunks(
             self._store,
             ref,
             groups,
             names,
             verify=self._verify,
             footers=self._footers,
-            threads=1,
             raw=raw,
             everything=ref.size <= WHOLE_FILE_BYTES and plan.is_everything(segment, chunks, names),
         )
@@ -170,7 +177,7 @@ class ChunkReader:
         failure: Corrupt | None = None
         for segment, _ in self._plan.places(chunk):
             try:
-                return self._segment(segment, (chunk,), names)[0]
+                return self._checked(chunk, next(self._segment(segment, (chunk,), names)))
             except Corrupt as error:
                 failure = failure or error
         assert failure is not None
@@ -185,3 +192,8 @@ class ChunkReader:
             raise Corrupt(f"{id}.v", f"chunk {log.hash[chunk].tobytes().hex()} has no place to be read from")
         hash = log.hash[chunk].tobytes()
         return decode_inline(data, f"{id}.v", hash, columns=list(names), verify=self._verify)
+
+
+def _raised(failure: Corrupt) -> pa.Table:
+    """In place of a chunk that could not even be fetched."""
+    raise failure

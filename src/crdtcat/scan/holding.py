@@ -52,22 +52,28 @@ class Holding:
 
     def __init__(self, head: Head) -> None:
         self._head = head
-        self._sources: dict[tuple[str, int, int], Source] = {}
+        self._sources: dict[tuple[int, int, tuple[str, ...]], list[Source]] = {}
 
-    def source(self, column: Column, chunk: int) -> Source:
-        """Where a chunk holds a column. Found once per schema; once per version if columns were dropped."""
-        log, columns = self._head.log, self._head.columns
+    def sources(self, columns: Sequence[Column], chunk: int) -> list[Source]:
+        """Where a chunk holds each of some columns. Found once per schema; once per version if columns were
+        dropped."""
+        log = self._head.log
         version, schema = int(log.chunk_version[chunk]), int(log.chunk_schema[chunk])
-        key = (column.name, schema, version if columns.hidden else -1)
+        names = tuple([column.name for column in columns])
+        key = (schema, version if self._head.columns.hidden else -1, names)
         found = self._sources.get(key)
         if found is None:
-            field = columns.source(column, schema, version)
-            fits = field is not None and columns.fits(field, column)
-            kept = without_encodings(column.type)
-            same = field is not None and without_encodings(decode_type(field.type)) == kept
-            ended = field is None and self._is_ended(column, schema)
-            found = self._sources[key] = Source(field, fits, same, ended)
+            found = [self._source(column, schema, version) for column in columns]
+            self._sources[key] = found
         return found
+
+    def _source(self, column: Column, schema: int, version: int) -> Source:
+        columns = self._head.columns
+        field = columns.source(column, schema, version)
+        fits = field is not None and columns.fits(field, column)
+        kept = without_encodings(column.type)
+        same = field is not None and without_encodings(decode_type(field.type)) == kept
+        return Source(field, fits, same, ended=field is None and self._is_ended(column, schema))
 
     def _is_ended(self, column: Column, schema: int) -> bool:
         """Whether a schema without values of a column to be shown has such that a drop has ended.
@@ -80,7 +86,7 @@ class Holding:
 
     def held(self, chunk: int, age: int, columns: Sequence[Column]) -> Held:
         """What a chunk has to lay over others."""
-        sources = [(column, self.source(column, chunk)) for column in columns]
+        sources = list(zip(columns, self.sources(columns, chunk), strict=True))
         if age != BY_STAMPS:
             return Held([pair for pair in sources if pair[1].field is not None or pair[1].ended], {})
         stamps = stamps_by_field(self._head.rows.copies[chunk])

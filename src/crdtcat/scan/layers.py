@@ -28,73 +28,99 @@ class Part(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Values for some rows: one for each, rows strictly rising."""
+    """Values for some rows of one entry: one for each, rows strictly rising."""
 
     rows: Integers
     values: pa.Array
 
-    def between(self, start: int, stop: int) -> Cells:
-        """Those for rows from `start` to `stop`, counted from `start`. O(log n) and their number."""
-        first, last = np.searchsorted(self.rows, (start, stop)).tolist()
-        return Cells(self.rows[first:last] - start, self.values.slice(first, last - first))
+
+class _Used(NamedTuple):
+    """Which values of a part it uses: a run of them, or, if they are far apart, those at some places."""
+
+    first: int
+    length: int
+    apart: pa.Array | None
+    place: Integers  # of each row's value among those
+
+    def of(self, values: pa.Array) -> pa.Array:
+        """A run is not copied."""
+        return values.slice(self.first, self.length) if self.apart is None else values.take(self.apart)
 
 
 class _Order(NamedTuple):
-    """Rows of several parts in order: which value of all of them, one part behind the other, each gets."""
+    """Rows of several parts in order.
 
-    rows: Integers
-    places: Integers | None  # `None`: as they stand
+    Attributes:
+        parts: nothing else can get the ids of their arrays while they are here.
+        used: what each part uses of its values.
+        places: which of all these values, one part behind the other, each row gets; `None`: as they stand.
+        cuts: where the rows of each entry begin, and where the last end.
+        rows: per entry, its rows, counted from its first.
+    """
+
+    parts: Sequence[Part]
+    used: Sequence[_Used]
+    places: pa.Array | None
+    cuts: Sequence[int]
+    rows: Sequence[Integers]
 
 
 class Orders:
-    """The order of cells, worked out once for columns that get theirs from the same rows of chunks."""
+    """The order of cells, worked out once for columns that get theirs from the same rows of chunks.
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, ...], tuple[Sequence[Part], _Order]] = {}
+    Args:
+        start: the number of each entry's first row, and behind the last row of the last.
+    """
 
-    def cells(self, parts: Sequence[Part]) -> Cells | None:
-        """The values of all parts; of two for one row that of the later part. `None` if there are none.
+    def __init__(self, start: Integers) -> None:
+        self._start = start
+        self._known: dict[tuple[int, ...], _Order] = {}
+
+    def cells(self, parts: Sequence[Part]) -> list[Cells] | None:
+        """Per entry, the values of all parts; of two for one row that of the later part. `None` if there are
+        none.
 
         O(n), O(n log n) where rows of several parts alternate.
         """
         parts = [part for part in parts if len(part.rows)]
         if not parts:
             return None
-        used = [_used(part) for part in parts]
         key = tuple(id(array) for part in parts for array in (part.rows, part.place))
-        if key not in self._known:
-            # With the parts, so that nothing else can get the ids of their arrays.
-            self._known[key] = (
-                parts,
-                _order([(part.rows, at) for part, (_, at) in zip(parts, used, strict=True)]),
-            )
-        order = self._known[key][1]
-        values = used[0][0] if len(used) == 1 else pa.concat_arrays([held for held, _ in used])
-        return Cells(order.rows, values if order.places is None else values.take(pa.array(order.places)))
+        order = self._known.get(key)
+        if order is None:
+            order = self._known[key] = _order(parts, self._start)
+        held = [used.of(part.values) for used, part in zip(order.used, parts, strict=True)]
+        values = held[0] if len(held) == 1 else pa.concat_arrays(held)
+        if order.places is not None:
+            values = values.take(order.places)
+        return [
+            Cells(rows, values.slice(first, len(rows)))
+            for rows, first in zip(order.rows, order.cuts, strict=True)
+        ]
 
 
-def _used(part: Part) -> tuple[pa.Array, Integers]:
-    """The values of a part that it uses, and where they are then. Those in a row are not copied."""
+def _used(part: Part) -> _Used:
     first, last = int(part.place.min()), int(part.place.max()) + 1
     if last - first <= 2 * len(part.place):
-        return part.values.slice(first, last - first), part.place - first
-    return part.values.take(pa.array(part.place)), np.arange(len(part.place))
+        return _Used(first, last - first, None, part.place - first)
+    return _Used(0, len(part.place), pa.array(part.place), np.arange(len(part.place)))
 
 
-def _order(parts: Sequence[tuple[Integers, Integers]]) -> _Order:
-    """Of rows, and where their values are among those that their part uses."""
-    sizes = [int(place.max()) + 1 for _, place in parts]
-    first = np.cumsum([0, *sizes[:-1]])
-    rows = np.concatenate([rows for rows, _ in parts])
-    index = np.concatenate([place + base for (_, place), base in zip(parts, first, strict=True)])
+def _order(parts: Sequence[Part], start: Integers) -> _Order:
+    used = [_used(part) for part in parts]
+    before = np.cumsum([0, *(one.length for one in used)])
+    rows = np.concatenate([part.rows for part in parts])
+    index = np.concatenate([one.place + base for one, base in zip(used, before[:-1], strict=True)])
     if not (rows[1:] > rows[:-1]).all():
         order = np.argsort(rows, kind="stable")
         rows, index = rows[order], index[order]
         last = np.append(rows[1:] != rows[:-1], True)
         if not last.all():
             rows, index = rows[last], index[last]
-    as_they_stand = len(index) == sum(sizes) and (index[1:] > index[:-1]).all()
-    return _Order(rows, None if as_they_stand else index)
+    as_they_stand = len(index) == before[-1] and (index[1:] > index[:-1]).all()
+    cuts = np.searchsorted(rows, start).tolist()
+    inside = [rows[first:last] - at for first, last, at in zip(cuts, cuts[1:], start, strict=False)]
+    return _Order(parts, used, None if as_they_stand else pa.array(index), cuts[:-1], inside)
 
 
 class Layer:
@@ -123,6 +149,6 @@ class Layer:
             self.ages[target] = ages
         self._parts.append(Part(target, values, place))
 
-    def cells(self, orders: Orders) -> Cells | None:
-        """What was put, `None` if nothing was."""
+    def cells(self, orders: Orders) -> list[Cells] | None:
+        """What was put, entry by entry; `None` if nothing was."""
         return orders.cells(self._parts)

@@ -116,7 +116,7 @@ def plan_merge(head: Head, keyed: KeyedRows, kept: Array) -> MergePlan:
         straight &= ~np.isin(group, list(attached))
     for chunk in keyed.copies:  # cells of several ages: those of some may be hidden, dropped, or not fit
         schema = int(head.log.chunk_schema[chunk])
-        if head.columns.hidden or keyed.has_hidden(chunk) or head.columns.has_misfits(schema):
+        if keyed.has_hidden(chunk) or head.columns.are_read_by_row(schema):
             straight &= entries[order] != chunk
     items: list[slice | Group] = []
     for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):

@@ -102,9 +102,9 @@ class Reading:
         removed = self._keyed.removed_by >= 0
         hiding = any(one.deletes < 0 for one in group.beside)
         hiding = hiding or any(len(self._keyed.takers(chunk)) for chunk in group.chunks)
-        hidden = removed if hiding else None
+        hidden, others = (removed, self._others(group)) if hiding else (None, ())
         merger = Merger(self._columns, self._slots, hidden, lambda _instance, _stamp: None)
-        for taken in self._taken(group, take, beside, (), removed):
+        for taken in self._taken(group, take, beside, others, removed):
             found = merger.folded(taken)
             if found is not None and len(found.row):
                 yield found

@@ -82,14 +82,9 @@ class Plan:
         return tuple(found)
 
     def is_read_by_row(self, chunk: int) -> bool:
-        """Whether cells of one column of a chunk are not all read alike.
-
-        A copy has cells of many versions: a drop had seen some, or of the types they were written in not all
-        fit the column."""
+        """Whether a chunk is a copy, and cells of one column of it are not all read alike."""
         head = self.head
-        if chunk not in head.rows.copies:
-            return False
-        return bool(head.columns.hidden) or head.columns.has_misfits(int(head.log.chunk_schema[chunk]))
+        return chunk in head.rows.copies and head.columns.are_read_by_row(int(head.log.chunk_schema[chunk]))
 
     def undecided(self) -> Plan:
         """What has to be looked at to know which rows match, and nothing but the columns to look at."""

@@ -19,8 +19,8 @@ def pooled(length: int, dtype: npt.DTypeLike) -> Array:
     return found
 
 
-def pooled_copy(array: Array) -> Array:
-    """The same values in memory of their own."""
-    found = pooled(len(array), array.dtype)
+def pooled_copy(array: Array, dtype: npt.DTypeLike | None = None) -> Array:
+    """The same values in memory of their own; `dtype`: as another type, which they fit."""
+    found = pooled(len(array), array.dtype if dtype is None else dtype)
     found[:] = array
     return found

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from crdtcat.chunks.decode import NARROW
 from crdtcat.format.sections import Array
 from crdtcat.intervals.runs import Integers
-from crdtcat.scan.pooled import pooled
+from crdtcat.scan.pooled import pooled_copy
 
 BYTES_MAX: Final = 2**31 - 1  # of an array whose offsets have 32 bits
 KEPT_AND_REPLACED: Final = 0b01010101  # eight bits of the mask, the first is the lowest
@@ -52,12 +52,10 @@ def spliced(base: pa.Array, rows: Integers, values: pa.Array) -> pa.Array | None
         pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(cuts), _data(base)]),
         pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(np.repeat(end, 2)), _data(values)]),
     )
-    offsets = pooled(len(begin), np.int32)
-    offsets.fill(0)
-    offsets[0] = -begin[0]
-    offsets[rows + 1] = np.diff(end) - (cuts[2:-1:2] - cuts[1:-1:2])
-    np.cumsum(offsets, out=offsets)
-    offsets += begin.astype(np.int32, copy=False)
+    shift = np.full(len(rows) + 1, -begin[0], np.int32)
+    shift[1:] += np.cumsum(np.diff(end) - (cuts[2:-1:2] - cuts[1:-1:2]), dtype=np.int32)
+    offsets = pooled_copy(begin, np.int32)
+    offsets += np.repeat(shift, np.diff(rows, prepend=-1, append=len(base)))
     return pa.Array.from_buffers(
         values.type, len(base), [_validity(base, rows, values), pa.py_buffer(offsets), runs.buffers()[2]]
     )

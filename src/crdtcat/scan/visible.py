@@ -11,7 +11,7 @@ columns, so those can be left out first, of both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -21,6 +21,7 @@ from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
 from crdtcat.head.patches import BY_STAMPS, Sheet
+from crdtcat.head.rows import Rows
 from crdtcat.intervals.runs import Integers, expand
 
 
@@ -80,3 +81,35 @@ class Visible:
         owner, offset = expand(patches.length[sheet.first : sheet.last])
         rows: Integers = patches.at[sheet.first : sheet.last][owner] + offset
         return rows
+
+
+class Over:
+    """What lies over entries that are read together, chunk by chunk, by rising age.
+
+    Args:
+        rows: of their head.
+        sheets: what lies over each.
+        start: the number of each entry's first row among the rows of all of them.
+    """
+
+    def __init__(self, rows: Rows, sheets: Sequence[Sequence[Sheet]], start: Integers) -> None:
+        self._rows = rows
+        self._sheets: dict[tuple[int, int], list[tuple[int, slice]]] = {}
+        for mine, before in zip(sheets, start[:-1].tolist(), strict=True):
+            for age, source, first, last in mine:
+                self._sheets.setdefault((age, source), []).append((before, slice(first, last)))
+
+    def __bool__(self) -> bool:
+        return bool(self._sheets)
+
+    def __iter__(self) -> Iterator[tuple[int, int, Integers, Integers]]:
+        """Chunk, age, the rows it lies over, rising, and where in it their cells are."""
+        patches = self._rows.patches
+        for (age, chunk), sheets in sorted(self._sheets.items()):
+            target = np.concatenate([patches.at[mine] + before for before, mine in sheets])
+            place = np.concatenate([patches.source_at[mine] for _, mine in sheets])
+            length = np.concatenate([patches.length[mine] for _, mine in sheets])
+            if (length != 1).any():  # else every row stands alone, as scattered ones do
+                owner, offset = expand(length)
+                target, place = target[owner] + offset, place[owner] + offset
+            yield chunk, age, target, place

@@ -134,9 +134,10 @@ class Reads(Handle):
         """What the loser of a conflict about cells wrote, as a table of that column.
 
         Its rows are those of `conflict.rows`, in order; of a cell that `lost_cells` told, one row; of a
-        misfit, all that its version wrote to the column, in the type it wrote. Requests: a refresh, and a
-        read of those chunks. Raises `InvalidArgument` for a conflict that is not about
-        cells, `NotFound` if its version was expired, or what it wrote was let go by an expiry.
+        misfit, all that its version wrote to the column, in the type it wrote; so are values of a column that
+        was dropped since. Requests: a refresh, and a read of those chunks. Raises `InvalidArgument` for a
+        conflict that is not about cells, `NotFound` if its version was expired, or what it wrote was let go
+        by an expiry.
         """
         head = travel.head_at(self._session, at)
         if isinstance(conflict, LostCell):
