@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounds import FULL
 from tests.cost.places import Place, fresh
 
 
-@pytest.fixture(params=["local", "memory", "moto", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(
+    params=["local", "memory", pytest.param("s3", marks=pytest.mark.s3), *(["moto"] if FULL else [])]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "local":
         return Place(str(tmp_path / "catalog"))

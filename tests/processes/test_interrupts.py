@@ -22,9 +22,9 @@ from tests.faults.lines import Lines
 from tests.processes.work import SCHEMA, commits_found, rows
 
 FULL = os.environ.get("CRDTCAT_SLOW") == "full"
-POINTS = 2000 if FULL else 40
+POINTS = 2000 if FULL else 25
 """About how many lines of a call are interrupted; the last ones, where the commit happens, all of them."""
-ALL_OF_LAST = 400 if FULL else 50
+ALL_OF_LAST = 400 if FULL else 30
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """An interrupted listing of a folder is closed by the garbage collector, which warns."""
 OPTIONS: dict[str, Any] = {"upkeep": False, "grace_seconds": 0}

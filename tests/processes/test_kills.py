@@ -28,7 +28,7 @@ from tests.processes.work import (
 )
 
 FULL = os.environ.get("CRDTCAT_SLOW") == "full"
-KILLS = 3000 if FULL else 240
+KILLS = 3000 if FULL else 120
 """Over all rounds of one test."""
 AT_ONCE = 3
 ROUND_KILLS = 60

@@ -282,7 +282,7 @@ class ConcurrentMachine(Handles):
                 self.look(each)
 
 
-EXAMPLES = bounded(2000, 50)
+EXAMPLES = bounded(2000, 80)
 TestConcurrentMachine = ConcurrentMachine.TestCase
 TestConcurrentMachine.settings = settings(  # in full, other histories each time
     max_examples=EXAMPLES, stateful_step_count=30, deadline=None, derandomize=not FULL, database=None
