@@ -24,5 +24,5 @@ def run(job: Job) -> Results:
     short: Kinds = {LOCAL: (1, 4, 16, 32), NEAR: (16,), FAR: (1, 32)}  # FAR, 16 is in `contention`
     full: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), (1, 4, 16, 32))
     kinds, commits = job.pick((tiny, 3), (short, 25), (full, 25))
-    rounds = job.pick({}, {LOCAL: 3}, dict.fromkeys(full, 5))  # what a disk takes differs most, by the minute
+    rounds = job.pick({}, dict.fromkeys(short, 3), dict.fromkeys(full, 5))
     return series(job, kinds, SECONDS_MAX, commits, rounds=rounds)

@@ -40,7 +40,7 @@ and has no number."""
 
 def threads_of(store: Store) -> int:
     """How many threads read: as many as cores, and a few more where some wait for the store. One more where
-    nobody waits made scans of changed rows a tenth slower: threads hold each other up in Python's own part."""
+    nobody waits made scans of changed rows a tenth slower: in Python, threads hold each other up."""
     return min(THREADS_MAX, cores() + (2 if store.is_remote else 0))
 
 
