@@ -27,7 +27,8 @@ from benchmarks.report import Results, progress
 from benchmarks.speculating import speculation
 from crdtcat import Catalog
 from crdtcat.maintenance.compact import CompactResult
-from crdtcat.spark import compact, load, save
+from crdtcat.spark import compact, load, register, save
+from crdtcat.spark.format_reader import FUNCTION, READ_BY
 from examples.spark_session import quiet_session
 
 PURPOSE = (
@@ -37,6 +38,7 @@ PURPOSE = (
 )
 
 NOT_NULL: Final = "format crdtcat, not_null"
+BY_SOURCE: Final = "format crdtcat, not registered"
 WARM_ROUNDS: Final = 2  # the JVM compiles what it runs often
 
 
@@ -75,6 +77,7 @@ def run(job: Job) -> Results:
     count, tasks, rounds = job.pick((40_000, 4, 0), (5_000_000, 200, 3), (5_000_000, 200, 5))
     committed, dying = job.pick((8_000, 4), (200_000, 15), (1_000_000, 200))
     with tempfile.TemporaryDirectory(prefix="crdtcat-bench-") as folder, quiet_session("benchmark") as spark:
+        register(spark)
         lake = Catalog(Path(folder) / "lake", upkeep=False)
         plain = Path(folder) / "parquet"
         df = rows(spark, count, 4).cache()
@@ -123,6 +126,7 @@ def _scans(spark: Any, lake: Catalog, plain: Path, count: int, rounds: int, resu
         "load(native=False)": load(spark, lake, "t", native=False),
         "format crdtcat": spark.read.format("crdtcat").load(f"{lake.url}/t"),
         NOT_NULL: spark.read.format("crdtcat").option("not_null", "true").load(f"{lake.url}/t"),
+        BY_SOURCE: _by_source(spark, f"{lake.url}/t"),
         **bare_sources(spark, files, frame.schema, plain.parent / "ready"),
     }
     queries: dict[str, Callable[[Any], Any]] = {
@@ -146,6 +150,15 @@ def _scans(spark: Any, lake: Catalog, plain: Path, count: int, rounds: int, resu
         "ratios: native time over that of each; the aims are 0.95 for load() against equal files, 0.8 for "
         "the format with all columns",
     )
+
+
+def _by_source(spark: Any, path: str) -> Any:
+    """The format as Spark's Python source, which is what a session that was not registered has."""
+    spark.conf.set(READ_BY, "source")
+    try:
+        return spark.read.format("crdtcat").load(path)
+    finally:
+        spark.conf.set(READ_BY, FUNCTION)
 
 
 def _commits(spark: Any, lake: Catalog, count: int, tasks: int, rounds: int, results: Results) -> None:

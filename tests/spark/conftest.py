@@ -60,3 +60,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def registered(spark: Any) -> Any:
+    """A second session of the same application, in which the format is read by our own plan."""
+    from crdtcat.spark import register  # noqa: PLC0415 (slow, and only these tests need it)
+
+    session = spark.newSession()
+    register(session)
+    return session

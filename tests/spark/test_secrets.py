@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 
 from crdtcat import Catalog
 from crdtcat.chunks.segment import segment_name
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import CrdtcatError, InvalidArgument
 from crdtcat.spark import register
 from crdtcat.spark.options import parse_options
 
@@ -37,7 +37,7 @@ def explained(frame: Any) -> str:
 
 def said(action: Callable[[], object], message: str) -> str:
     """What an error says."""
-    with pytest.raises(PySparkException, match=message) as raised:
+    with pytest.raises((PySparkException, CrdtcatError), match=message) as raised:
         action()
     return f"{raised.value}{raised.value!r}"
 
@@ -98,10 +98,13 @@ def _batches(spark: Any, lake: Catalog) -> str:
     def writer(frame: Any, **options: str) -> Any:
         return frame.write.format("crdtcat").options(storage_options=STORAGE, **options).mode("append")
 
-    reader = spark.read.format("crdtcat").option("storage_options", STORAGE)
-    frame = reader.load(f"{lake.url}/t")
-    shown = explained(frame)
-    assert frame.count() == 1
+    shown = ""
+    for read_by in ("source", "function"):
+        spark.conf.set("spark.crdtcat.read", read_by)
+        reader = spark.read.format("crdtcat").option("storage_options", STORAGE)
+        frame = reader.load(f"{lake.url}/t")
+        shown += explained(frame)
+        assert frame.count() == 1
     writer(spark.range(2)).save(f"{lake.url}/t")
     place = f"path '{lake.url}/t', storage_options '{STORAGE}'"
     spark.sql(f"create or replace temporary view secretive using crdtcat options ({place})")

@@ -85,7 +85,7 @@ def step(rng: random.Random, table: Table) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_local_and_spark_agree(spark: Any, tmp_path: Path, seed: int) -> None:
+def test_local_and_spark_agree(spark: Any, registered: Any, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     inline = rng.choice([0, 1500, 64 * 1024])
     lake = Catalog(tmp_path, inline_bytes=inline, chunk_rows=20, upkeep=False)
@@ -105,8 +105,9 @@ def test_local_and_spark_agree(spark: Any, tmp_path: Path, seed: int) -> None:
     for at in (None, rng.choice(tokens)):
         local = table.read(at=at)
         frames.append((local, load(spark, lake, "t", at=at)))
-        source = spark.read.format("crdtcat").options(**({"at": at} if at else {"not_null": "true"}))
-        frames.append((local, source.load(f"{lake.url}/t")))
+        for session in (spark, registered):
+            source = session.read.format("crdtcat").options(**({"at": at} if at else {"not_null": "true"}))
+            frames.append((local, source.load(f"{lake.url}/t")))
     filter = rng.choice(["shop = 's1'", "shop = 's2' or shop is null", "shop > 's0' and shop != 's2'"])
     frames.append((table.read(filter=filter), load(spark, lake, "t", filter=filter)))
     some = table.schema.names[::-1][:2]
@@ -120,7 +121,9 @@ def test_local_and_spark_agree(spark: Any, tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_local_and_spark_agree_on_keyed_tables(spark: Any, tmp_path: Path, seed: int) -> None:
+def test_local_and_spark_agree_on_keyed_tables(
+    spark: Any, registered: Any, tmp_path: Path, seed: int
+) -> None:
     rng = random.Random(seed)
     lake = Catalog(tmp_path, inline_bytes=rng.choice([0, 64 * 1024]), chunk_rows=10, upkeep=False)
     schema = pa.schema([("id", pa.int64()), ("shop", pa.string()), ("n", pa.int32())])
@@ -151,12 +154,13 @@ def test_local_and_spark_agree_on_keyed_tables(spark: Any, tmp_path: Path, seed:
         tokens.append(str(table.head().snapshot))
     for at in (None, rng.choice(tokens)):
         local = values(table.read(at=at))
-        source = spark.read.format("crdtcat").options(**({"at": at} if at else {}))
         assert values(load(spark, lake, "t", at=at)) == local
-        assert values(source.load(f"{lake.url}/t")) == local
+        for session in (spark, registered):
+            source = session.read.format("crdtcat").options(**({"at": at} if at else {}))
+            assert values(source.load(f"{lake.url}/t")) == local
 
 
-def test_states_of_the_property_tests(spark: Any, tmp_path: Path) -> None:
+def test_states_of_the_property_tests(spark: Any, registered: Any, tmp_path: Path) -> None:
     """Histories as `tests/scan` and `tests/keyed` make them, late versions and all; read by one query of each
     reader."""
     plain = Catalog(tmp_path / "plain", chunk_rows=4, inline_bytes=0, upkeep=False)
@@ -172,8 +176,8 @@ def test_states_of_the_property_tests(spark: Any, tmp_path: Path) -> None:
             for at, rows in enumerate(local)
             for row in rows.to_pylist()
         ]
-        for read in (load, by_format):
-            frames = [read(spark, *state).withColumn("at", F.lit(at)) for at, state in enumerate(group)]
+        for session, read in ((spark, load), (spark, by_format), (registered, by_format)):
+            frames = [read(session, *state).withColumn("at", F.lit(at)) for at, state in enumerate(group)]
             found = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
             assert values(found) == sorted(repr(sorted(row.items())) for row in expected)
 
@@ -238,17 +242,20 @@ def test_rows_that_count_twice_and_row_groups_that_are_dead(spark: Any, tmp_path
         assert values(load(spark, lake, "t", at=at)) == values(lake.table("t").read(at=at))
 
 
-def test_a_compaction_between_plan_and_tasks_changes_nothing(spark: Any, tmp_path: Path) -> None:
+def test_a_compaction_between_plan_and_tasks_changes_nothing(
+    spark: Any, registered: Any, tmp_path: Path
+) -> None:
     """The same snapshot is read from other chunks then: shares dealt out before still mean the same rows."""
     lake = Catalog(tmp_path, upkeep=False)
     for n in range(30):
         lake.commit("t", [{"id": n}])
-    frames = [load(spark, lake, "t", native=False), spark.read.format("crdtcat").load(f"{lake.url}/t")]
+    sources = [session.read.format("crdtcat").load(f"{lake.url}/t") for session in (spark, registered)]
+    frames = [load(spark, lake, "t", native=False), *sources]
     wanted = values(frames[0])
     lake.table("t").compact()
     frames.append(load(spark, lake, "t", native=False))
     lake.commit("t", [{"id": 99}])
-    assert [values(frame) == wanted for frame in frames] == [True] * 3
+    assert [values(frame) == wanted for frame in frames] == [True] * 4
 
 
 def test_many_small_commits_are_read_in_large_batches(spark: Any, tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
 from pyspark.sql import types as st
 
@@ -33,6 +32,7 @@ from crdtcat.spark.conditions import condition, quoted
 from crdtcat.spark.floats import kept_back, reader_options
 from crdtcat.spark.native import NativeGroup, Run, split
 from crdtcat.spark.pinned import pin
+from crdtcat.spark.python_frame import python_frame
 from crdtcat.spark.reading import Selection
 from crdtcat.spark.saving import as_catalog, for_tasks, require_session
 from crdtcat.spark.types import spark_type
@@ -108,7 +108,7 @@ def load(
     frames = [frame for group in groups for frame in _native_frames(spark, root or "", plan, group)]
     if left is None or left or not frames:
         within = None if left is None else tuple(left)
-        frames.append(_python_frame(spark, Selection(pinned, names, filter, within).tightened()))
+        frames.append(python_frame(spark, Selection(pinned, names, filter, within).tightened()))
     return reduce(lambda one, other: one.union(other), frames)
 
 
@@ -199,15 +199,3 @@ def _shown(plan: Plan, group: NativeGroup, frame: Any) -> Any:
     wanted = None if plan.filter is None else condition(plan.filter.predicate, names)
     kept = frame if wanted is None else frame.filter(wanted)
     return kept.select(*[F.col(names[column.name]).alias(column.name) for column in plan.columns])
-
-
-def _python_frame(spark: Any, selection: Selection) -> Any:
-    """What our own reader reads in tasks: one task for each share."""
-    shares = selection.shares(None) or [()]
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from selection.batches(shares[number])
-
-    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(read, selection.schema())

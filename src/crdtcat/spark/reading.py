@@ -20,6 +20,7 @@ from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.plan import Plan
 from crdtcat.scan.units import Unit
 from crdtcat.spark.nulls import declared, require_none, without_nulls
+from crdtcat.spark.options import SourceOptions
 from crdtcat.spark.pinned import Pinned, Readable
 from crdtcat.spark.types import arrow_schema, spark_schema, to_spark
 from crdtcat.spark.worker import pages_kept, task_begins
@@ -70,6 +71,11 @@ class Selection:
         plan, units = self.planned()
         return deal([_nbytes(plan, unit) for unit in units], partition_bytes)
 
+    def nbytes(self) -> int:
+        """Arrow content of the chunks that are read. No request."""
+        plan, units = self.planned()
+        return sum(_nbytes(plan, unit) for unit in units)
+
     def tables(self, numbers: Sequence[int]) -> Iterator[Iterable[pa.Table]]:
         """The rows of some units, as an execution reads them. Raises `Corrupt`, naming what is damaged."""
         plan, units = self.planned()
@@ -96,6 +102,12 @@ class Selection:
             yield from gathered(tables, arrow_schema(self.schema()))
         except Corrupt as error:
             raise self.pinned.outlived(error) from error
+
+
+def selected(pinned: Pinned, options: SourceOptions) -> Selection:
+    """What options ask for of a pinned snapshot. No request."""
+    selection = Selection(pinned, options.columns, options.filter)
+    return selection.tightened() if options.not_null else selection
 
 
 def _nbytes(plan: Plan, unit: Readable) -> int:

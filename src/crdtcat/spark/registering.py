@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from crdtcat.spark.format_reader import read_by_function
 from crdtcat.spark.saving import require_session
 from crdtcat.spark.source import CrdtcatSource
 
@@ -21,7 +22,8 @@ Of some statements, such as `CREATE TABLE`, plans show options without regard to
 
 
 def register(spark: Any) -> None:
-    """Make `format("crdtcat")` known to a session, and have Spark keep `storage_options` to itself.
+    """Make `format("crdtcat")` known to a session, have `spark.read` plan it as `load` does, and have Spark
+    keep `storage_options` to itself.
 
     Spark finds the format of an installed package by itself. But what its pages and event logs show of a
     statement such as `CREATE TEMPORARY VIEW ... OPTIONS (...)` are all options except those that it was told
@@ -29,11 +31,17 @@ def register(spark: Any) -> None:
     written by a format is looked up in the session of the calling thread, of which a thread of Python's has
     none: call this in it, and it has this one. A second time changes nothing. No job.
 
+    `spark.read.format("crdtcat").load()` then reads by an Arrow function instead of a Python source, which
+    takes Spark about half the time. `DataFrameReader.load` is wrapped for it, once in a process, and looks at
+    readers of this format in sessions whose setting `spark.crdtcat.read` is `function`, as it is from here
+    on; say `source` there to have the source back.
+
     Raises `InvalidArgument` for what is no session."""
     require_session(spark)
     if SparkSession.getActiveSession() is None:
         spark.createDataFrame([], "id long")  # has Spark take this session for the thread's
     spark.dataSource.register(CrdtcatSource)
+    read_by_function(spark)
     _hide(spark, _OPTIONS, spark.conf.get(_OPTIONS), HIDDEN)
     _hide(spark, _TEXTS, spark.conf.get(_TEXTS, "") or spark.conf.get(_ALL_TEXTS, ""), HIDDEN_TEXT)
 

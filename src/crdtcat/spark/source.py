@@ -29,7 +29,7 @@ from crdtcat.spark.change_columns import change_schema
 from crdtcat.spark.keys import saved
 from crdtcat.spark.options import SourceOptions, parse_options
 from crdtcat.spark.pinned import Pinned, pin
-from crdtcat.spark.reading import Selection
+from crdtcat.spark.reading import Selection, selected
 from crdtcat.spark.sink import StreamSink
 from crdtcat.spark.stream import ChangeReader, ChangeStream
 from crdtcat.spark.writing import Report, WritePlan, plan_write
@@ -59,7 +59,7 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
             except CrdtcatError as error:
                 self._start = error
         self._pinned = pin(catalog, table, options.at)  # last: it holds what the start does
-        schema = self._selection(options, self._pinned).schema()
+        schema = selected(self._pinned, options).schema()
         return change_schema(schema) if options.changes else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 (it is ours)
@@ -70,12 +70,7 @@ class CrdtcatSource(DataSource):  # type: ignore[misc]
             raise self._start
         if options.changes:
             return ChangeReader(options, self._start, pinned)
-        return SnapshotReader(self._selection(options, pinned), options.partition_bytes)
-
-    @staticmethod
-    def _selection(options: SourceOptions, pinned: Pinned) -> Selection:
-        selection = Selection(pinned, options.columns, options.filter)
-        return selection.tightened() if options.not_null else selection
+        return SnapshotReader(selected(pinned, options), options.partition_bytes)
 
     def _own(self) -> Pinned:
         if self._pinned is None:
