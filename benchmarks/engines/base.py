@@ -102,6 +102,11 @@ class Engine(ABC):
         """Make the empty table. `rows_max` is for engines whose many writers must know how long it may get; 0
         where there is one writer."""
 
+    def create_to_merge(self, sample: pa.Table, rows_max: int) -> None:
+        """The same, for a table that `merge` goes to: another one only where the engine has tables with a
+        key, and its documentation merges into those."""
+        self.create(sample, rows_max)
+
     @abstractmethod
     def open(self) -> None:
         """A fresh handle, for writing or reading."""

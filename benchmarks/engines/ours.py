@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from benchmarks.engines.base import Engine, Place, Range
 from benchmarks.engines.forcing import force
@@ -45,6 +44,9 @@ class Ours(Engine):
     def create(self, sample: pa.Table, rows_max: int) -> None:
         self._table = self._catalog().create_table("bench", sample.schema, mode=self._mode)
 
+    def create_to_merge(self, sample: pa.Table, rows_max: int) -> None:
+        self._table = self._catalog().create_table("bench", sample.schema, mode=self._mode, key=["id"])
+
     def open(self) -> None:
         self._table = self._catalog().table("bench")
 
@@ -53,7 +55,10 @@ class Ours(Engine):
         self._lake = self._catalog()
 
     def append(self, rows: pa.Table) -> int | None:
-        self.table.append(rows)
+        if self.table.key:
+            self.table.upsert(rows)
+        else:
+            self.table.append(rows)
         return 0
 
     def read(self, columns: list[str] | None = None, where: Range | None = None) -> pa.Table:
@@ -133,14 +138,10 @@ class Ours(Engine):
         self.table.write(rows)
 
     def merge(self, changed: pa.Table, deleted: pa.Table) -> None:
-        known = pc.is_in(changed["id"], self.table.read(["id"])["id"].combine_chunks())
-        there, new = changed.filter(known), changed.filter(pc.invert(known))
-        if there.num_rows:
-            self.table.update([("id", "in", there["id"].to_pylist())], there.drop_columns("id"))
-        if new.num_rows:
-            self.table.append(new)
+        if changed.num_rows:
+            self.table.upsert(changed)
         if deleted.num_rows:
-            self.table.delete([("id", "in", deleted["id"].to_pylist())])
+            self.table.delete(keys=deleted.select(["id"]))
 
 
 class HeldStore(LocalStore):

@@ -13,13 +13,11 @@ from benchmarks.places import LOCAL, Places, places
 from benchmarks.report import Results, progress
 
 PURPOSE = (
-    "10 versions (50 in the full run) of a table of 6 columns, each 3 to 5 % different from the one "
-    "before, every version kept readable; and 10 versions of 100,000 rows of 4 columns (id, random "
-    "float, one "
-    "of 4 strings, random moment), of which 5 % of the rows are new each time. Each engine stores them "
-    "by handing "
-    "in the whole table (crdtcat: `write`), and by its merge where it has one, which is told exactly which "
-    "rows changed."
+    "10 versions (50 in the full run) of a table of 6 columns, each 3 to 5 % different from the one before, "
+    "every version kept readable; and 10 versions of 100,000 rows of 4 columns (id, random float, one of 4 "
+    "strings, random moment), of which 5 % of the rows are new each time. Each engine stores them by handing "
+    "in the whole table (crdtcat: `write`), and by its merge where it has one (crdtcat: `upsert` and "
+    "`delete` of a table with a key), which is told exactly which rows changed."
 )
 FLOORS = {
     "5 % clustered": 0.05,
