@@ -29,10 +29,16 @@ setup: $(STAMP)  ## Make .venv with everything the other targets need
 demo: setup  ## A Spark pipeline: tasks that commit at once, a stream, readers, compaction, verification
 	$(BIN)/python -m examples.demo
 
+# Each tester collects all tests, and where nothing is compiled, they would all compile everything at once.
+# What cannot be collected is told of by the tests themselves.
+COMPILE_TESTS := $(BIN)/python -m pytest --collect-only -qq >/dev/null
+
 test: setup  ## All tests, slow suites bounded
+	@-$(COMPILE_TESTS)
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadscope
 
 test-all: setup  ## All tests, slow suites in full
+	@-$(COMPILE_TESTS)
 	CRDTCAT_SLOW=full $(BIN)/python -m pytest -n $(TESTERS) --dist loadscope
 
 lint: setup  ## ruff and mypy, no warnings

@@ -7,6 +7,7 @@ that cannot be kept, or does not fit the Java or the jar that is there, nothing 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,18 +19,22 @@ HEAP = "2g"
 MODEL_SECONDS_MAX = 300
 SMALLEST = ("Segments", "Segments_collected_probe")
 KEPT = tools.TOOLS / "tlc.jsa"
+VIOLATED = re.compile(r"Invariant \w+ is violated")
+ENDED = re.compile(r"distinct states found, 0 states left on queue")
 
 
-def search(folder: Path, module: str, configuration: str, *, deadlocks: bool) -> str:
+def search(folder: Path, module: str, configuration: str, *, deadlocks: bool, goes_on: bool = False) -> str:
     """What TLC says of a model in `folder`. Raises `MissingTool`, `subprocess.TimeoutExpired`.
 
-    `deadlocks`: whether a state without a successor is a fault.
+    `deadlocks`: whether a state without a successor is a fault. `goes_on`: whether the search goes on after
+    an invariant is violated, and tells of every such state; after a deadlock it never does.
     """
     jar = tools.tla_jar()
     if not KEPT.exists() or KEPT.stat().st_mtime < jar.stat().st_mtime:
         _keep()
     shared = [f"-XX:SharedArchiveFile={KEPT}"] if KEPT.exists() else []
-    return _run(folder, module, configuration, [] if deadlocks else ["-deadlock"], shared)
+    more = ([] if deadlocks else ["-deadlock"]) + (["-continue"] if goes_on else [])
+    return _run(folder, module, configuration, more, shared)
 
 
 def _keep() -> None:

@@ -82,7 +82,7 @@ def first_failure(seeds: range, **arguments: Any) -> SimulationFailed:
 
 def test_a_reader_that_skips_what_vanished_is_found_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_page, "Reader", SkippingReader)
-    failed = first_failure(range(64, 164))
+    failed = first_failure(range(105, 205))
     assert f"replay({failed.seed})" in str(failed)
     with pytest.raises(SimulationFailed) as again:
         replay(failed.seed)
@@ -127,7 +127,7 @@ def test_a_writer_that_takes_no_answer_for_success_is_found(monkeypatch: pytest.
 
 def test_a_writer_that_takes_no_answer_for_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "CommitUnknown", StoreUnavailable)
-    assert "failed, are there" in first_failure(range(34, 134), verbs=ROWS).why
+    assert "failed, are there" in first_failure(range(71, 171), verbs=ROWS).why
 
 
 def test_what_breaks_during_a_request_of_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
