@@ -86,6 +86,8 @@ CALLS: dict[str, Callable[[Catalog, Any], object]] = {
     "where": lambda cat, odd: cat.table("t").delete(odd),
     "values": lambda cat, odd: cat.table("t").update("id = 1", odd),
     "new value": lambda cat, odd: cat.table("t").update("id = 1", {"v": odd}),
+    "first row": lambda cat, odd: cat.table("t").update_rows(odd, 1, [{"v": 1.0}]),
+    "last row": lambda cat, odd: cat.table("t").update_rows(0, odd, [{"v": 1.0}]),
     "keys": lambda cat, odd: cat.table("k").delete(keys=odd),
     "on": lambda cat, odd: cat.table("t").write([{"id": 1, "v": 1.0}], on=odd),
     "tag": lambda cat, odd: cat.table("t").tag(odd),

@@ -46,7 +46,7 @@ def test_time_follows_the_columns() -> None:
     some tries."""
     few, many = wide(FEW), wide(FEW * TIMES)
     for verb in (cold_read, verify, compact):
-        ratios = []
+        ratios: list[float] = []
         while not ratios or (min(ratios) > TIMES**1.5 and len(ratios) < 3):
             ratios.append(_seconds(verb, many) / _seconds(verb, few))
         assert min(ratios) <= TIMES**1.5, (verb.__name__, ratios)

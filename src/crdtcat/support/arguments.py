@@ -29,9 +29,10 @@ def require_one_of(what: str, given: object, words: Sequence[str]) -> None:
         raise InvalidArgument(f"{what}={shown(given)}: choose one of {', '.join(map(repr, words))}")
 
 
-def require_seconds(what: str, given: object, most: float) -> None:
+def require_seconds(what: str, given: Any, most: float) -> None:
     """Raises `InvalidArgument` unless `given` is a number of seconds from 0 on."""
-    if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= given <= most:
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    if not is_number or not 0 <= given <= most:  # an integer may be too large for a float
         raise InvalidArgument(f"{what}={shown(given)}: pass seconds, from 0 to {most:,.0f}")
 
 
