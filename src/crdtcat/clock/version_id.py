@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from crdtcat.clock import hlc
 from crdtcat.errors import InvalidArgument
-from crdtcat.support.showing import shown
 
 DIGEST_BYTES = 16
 ID_BYTES = 36
@@ -80,9 +79,7 @@ class VersionId(NamedTuple):
         """The inverse of `str`. Raises `InvalidArgument` for any other text."""
         match = _TEXT.fullmatch(text)
         if match is None:
-            raise InvalidArgument(
-                f"{shown(text)} is not a version id: expected 16-16-8-32 hexadecimal digits"
-            )
+            raise InvalidArgument(f"{text!r} is not a version id: expected 16-16-8-32 hexadecimal digits")
         time, writer, seq, digest = match.groups()
         return cls(int(time, 16), int(writer, 16), int(seq, 16), bytes.fromhex(digest))
 

@@ -18,7 +18,6 @@ from typing import Any, Generic, Self, TypeVar
 from crdtcat.errors import InvalidArgument
 from crdtcat.lattice.base import CanonicalLattice
 from crdtcat.lattice.canonical import canonical_bytes, key_bytes
-from crdtcat.support.showing import shown
 
 IdT = TypeVar("IdT", bound=Hashable)
 
@@ -77,6 +76,4 @@ class GCounter(CanonicalLattice, Generic[IdT]):
 
 def _check_count(writer: Any, count: Any) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise InvalidArgument(
-            f"writer {shown(writer)} cannot count {shown(count)}: a counter only grows, by integers"
-        )
+        raise InvalidArgument(f"writer {writer!r} cannot count {count!r}: a counter only grows, by integers")
