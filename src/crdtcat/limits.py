@@ -41,6 +41,7 @@ ENTRY_ORDER_BYTES_MAX = 64 * 1024  # entries of one ordered dictionary, encoded;
 # Filters ----------------------------------------------------------------------------------------------------
 
 CONDITIONS_MAX = 1_000  # in one filter: Arrow walks chains of them recursively; thousands exhaust its stack
+NUMBER_DIGITS_MAX = 4_000  # of an integer in one: Python itself reads and writes 4,300, columns hold 76
 
 # Files ------------------------------------------------------------------------------------------------------
 

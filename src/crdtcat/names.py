@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from crdtcat import limits
 from crdtcat.errors import InvalidName, LimitExceeded
+from crdtcat.support.showing import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -132,7 +133,7 @@ def validate_column_names(names: Iterable[str]) -> tuple[str, ...]:
 
 def _text(kind: str, name: object) -> str:
     if not isinstance(name, str):
-        raise InvalidName(f"a {kind} name is a str, not {type(name).__name__} ({name!r})")
+        raise InvalidName(f"a {kind} name is a str, not {type(name).__name__} ({shown(name)})")
     if not name:
         raise InvalidName(f"a {kind} name may not be empty")
     return name

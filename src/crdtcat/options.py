@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from crdtcat import limits
 from crdtcat.errors import InvalidArgument
+from crdtcat.support.showing import shown
 
 BUNDLE_EVERY: Final = 64  # commits per bundle, on average
 GRACE_SECONDS: Final = 600.0  # longer than any listing takes
@@ -105,12 +106,12 @@ def make_options(**given: object) -> Options:
     unknown = [name for name in given if name not in Options.model_fields]
     if unknown:
         known = ", ".join(Options.model_fields)
-        raise InvalidArgument(f"there is no option {unknown[0]!r}; there are {known}")
+        raise InvalidArgument(f"there is no option {shown(unknown[0])}; there are {known}")
     try:
         return Options.model_validate(given)
     except ValidationError as error:
         wrong = dict.fromkeys(str(item["loc"][0]) for item in error.errors() if item["loc"])
-        told = [f"{name}={given[name]!r:.80}: pass {_allowed(name)}" for name in wrong]
+        told = [f"{name}={shown(given[name])}: pass {_allowed(name)}" for name in wrong]
         told += [str(item["ctx"]["error"]) for item in error.errors() if not item["loc"]]
         raise InvalidArgument("; ".join(told)) from error
 

@@ -81,6 +81,10 @@ def test_nesting_counts_within_keys_too() -> None:
     assert canonical_bytes({key: None})
     with pytest.raises(InvalidArgument, match="nested deeper than 64"):
         canonical_bytes({(key,): None})
+    for _ in range(1500):  # as deep as Python's own stack, and deeper
+        key = (key,)
+    with pytest.raises(InvalidArgument, match="nested deeper than 64"):
+        GCounter({key: 1})
 
 
 def test_lattices_refuse_what_cannot_be_encoded_before_anything_is_merged() -> None:

@@ -27,6 +27,7 @@ from crdtcat.store import Store
 from crdtcat.support.arguments import require_flag, require_names
 from crdtcat.support.interrupts import carried_through
 from crdtcat.support.pools import ThreadPool
+from crdtcat.support.showing import shown
 from crdtcat.verbs.imported_files import ids_of, key_of, not_yet
 from crdtcat.verbs.parquet_files import open_source, read_files, units_of
 from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
@@ -179,7 +180,7 @@ def plan_import(
     """Look at all files, and say what is to be done. Costs a listing, one or two GETs per file, a head."""
     began = time.monotonic()
     if commit not in COMMITS:
-        raise InvalidArgument(f"commit={commit!r}: pass 'job' or 'file'")
+        raise InvalidArgument(f"commit={shown(commit)}: pass 'job' or 'file'")
     require_names("partition_by", partition_by)
     require_names("key", key)
     require_flag("evolve", evolve)

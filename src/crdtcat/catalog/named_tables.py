@@ -25,6 +25,7 @@ from crdtcat.session import Session
 from crdtcat.support.arguments import require_branch_name
 from crdtcat.support.locks import ForkSafeLock
 from crdtcat.support.object_bytes import ObjectBytes
+from crdtcat.support.showing import shown
 from crdtcat.table import Table
 from crdtcat.verbs.branches import end_all
 from crdtcat.verbs.settings import require_exclusion
@@ -186,7 +187,7 @@ class NamedTables(TendedCatalog):
             writer = int(id, 16)
         except (TypeError, ValueError) as error:
             raise InvalidArgument(
-                f"{id!r} is not the id of a transaction: it has one once it was prepared, in CAS mode"
+                f"{shown(id)} is not the id of a transaction: it has one once it was prepared, in CAS mode"
             ) from error
         found = read_decision(self.store, writer)
         if found is not None:

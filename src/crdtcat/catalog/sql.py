@@ -24,6 +24,7 @@ from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.scan import Scan
 from crdtcat.scan.frames import as_duckdb_view, duckdb_module, require_connection
 from crdtcat.support.interrupts import stopped_by
+from crdtcat.support.showing import shown
 from crdtcat.table import Table
 from crdtcat.transaction.pinning import Known, pin
 from crdtcat.verbs.travel import At, head_at
@@ -49,9 +50,9 @@ def query(
     try:
         text.encode()
     except UnicodeEncodeError as error:  # DuckDB would say that it is no text
-        raise InvalidArgument(f"sql(): {text!r:.80} is not valid Unicode: {error.reason}") from error
+        raise InvalidArgument(f"sql(): {shown(text)} is not valid Unicode: {error.reason}") from error
     if parameters is not None and not isinstance(parameters, list | tuple | Mapping):
-        raise InvalidArgument(f"parameters={parameters!r:.60}: pass a list, or a dict by name")
+        raise InvalidArgument(f"parameters={shown(parameters, 60)}: pass a list, or a dict by name")
     require_connection(duckdb, connection)
     # Without a connection of the caller's, names mean tables of the catalog, and never variables in Python.
     connection = connection or duckdb.connect(config={"python_enable_replacements": "false"})
@@ -177,6 +178,8 @@ def _explained(duckdb: Any, catalog: TendedCatalog, text: str, unknown: Sequence
         # What DuckDB makes of Ctrl-C: the first while it works itself, the second while it calls Python.
         if wrong == "Query interrupted" or "KeyboardInterrupt" in wrong:
             raise KeyboardInterrupt from error
+        if isinstance(error, RecursionError):
+            raise InvalidArgument("sql(): a parameter is nested too deeply, or in itself") from error
         if not isinstance(error, duckdb.Error):
             raise
         wrong = wrong if "_crdtcat_" not in wrong else wrong.partition("\n\nLINE ")[0]  # shows our names

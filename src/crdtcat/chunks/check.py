@@ -3,7 +3,8 @@
 Where `crdtcat.chunks.read` raises at the first damage, this looks at everything and says all that is wrong,
 row group by row group. Every byte of the file is covered by something: the magic, the hashes of the encoded
 columns, the footer's digest; bytes that nothing covers are damage too. Memory: `UNIT_BYTES` of encoded
-columns or one row group, whichever is more, and what one row group decodes to.
+columns or one row group, whichever is more, and what one column of it, or `CELLS_AT_ONCE` of several, decode
+to.
 
 Nothing is written here, and nothing is known of tables.
 """
@@ -26,6 +27,7 @@ from crdtcat.store import Store
 from crdtcat.support.object_bytes import ObjectBytes
 
 UNIT_BYTES: Final = 8 * 2**20  # encoded bytes fetched and checked at a time
+CELLS_AT_ONCE: Final = 2**17  # decoded at a time: opening a file costs what its number of columns does
 EVERYTHING: Final = -1
 """Stands for all row groups of a segment."""
 NOTHING: Final = -2
@@ -172,11 +174,23 @@ def _check_group(
     if not (content and whole):
         return
     buffer = data.in_place()
-    for column in range(len(footer.names)):  # one by one: memory, and each that is wrong is named
-        try:
-            Decoder(ref, footer, buffer, [column], verify="content").decode(group)
-        except DataError as error:
+    at_once = max(1, CELLS_AT_ONCE // max(1, footer.rows[group]))
+    for start in range(0, len(footer.names), at_once):
+        yield from _undecodable(ref, footer, buffer, group, range(len(footer.names))[start : start + at_once])
+
+
+def _undecodable(
+    ref: SegmentRef, footer: Footer, buffer: pa.Buffer, group: int, columns: Sequence[int]
+) -> Iterator[Damage]:
+    """What is wrong with the values of some columns; each that is wrong is named."""
+    try:
+        Decoder(ref, footer, buffer, list(columns), verify="content").decode(group)
+    except DataError as error:
+        if len(columns) == 1:
             yield Damage(group, _why(error))
+        else:
+            for column in columns:
+                yield from _undecodable(ref, footer, buffer, group, [column])
 
 
 def _why(error: DataError) -> str:

@@ -36,9 +36,10 @@ from crdtcat import names
 from crdtcat.chunks.frames import pandas_column, pandas_reader, polars_data, type_name
 from crdtcat.chunks.layout import count_nulls
 from crdtcat.chunks.misfits import cast_rows
-from crdtcat.chunks.python_values import python_array
+from crdtcat.chunks.python_values import python_array, require_near
 from crdtcat.chunks.storage_types import storage_type
 from crdtcat.errors import InvalidArgument, SchemaMismatch
+from crdtcat.support.showing import shown
 
 _ACCEPTED = (
     "an Arrow table, record batch or reader, anything with __arrow_c_stream__, a pandas or polars frame, "
@@ -193,6 +194,7 @@ def _columns_reader(
 
 
 def _iterable_reader(data: Iterable[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
+    require_near(data)
     rest: Iterator[Any] = iter(data)
     first = next(rest, _NOTHING)
     if first is _NOTHING:
@@ -259,6 +261,7 @@ def _rows_reader(rows: list[Any], schema: pa.Schema | None) -> pa.RecordBatchRea
 
 
 def _check_keys(data: Mapping[Any, Any], schema: pa.Schema | None) -> None:
+    known = set() if schema is None else set(schema.names)
     for key, values in data.items():
         if key is None:
             raise InvalidArgument(
@@ -266,12 +269,12 @@ def _check_keys(data: Mapping[Any, Any], schema: pa.Schema | None) -> None:
                 "mend the file, or drop that key from the rows"
             )
         if not isinstance(key, str):
-            raise InvalidArgument(f"column name {key!r} is {type_name(key)}, not a text")
+            raise InvalidArgument(f"column name {shown(key)} is {type_name(key)}, not a text")
         if isinstance(values, str | bytes) or not hasattr(values, "__len__") or _is_one_value(values):
             raise InvalidArgument(
                 f"column {key!r} is {type_name(values)}, no list or array of values: for one row give [row]"
             )
-        if schema is not None and key not in schema.names:
+        if schema is not None and key not in known:
             raise SchemaMismatch(
                 f"column {key!r} is not in the schema {schema.names}: drop it, or add the column"
             )

@@ -31,6 +31,7 @@ from crdtcat.chunks.narrow import restored
 from crdtcat.chunks.storage_types import to_storage
 from crdtcat.chunks.transforms import NAN, PERIODS, one_nan
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded
+from crdtcat.support.showing import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,19 +72,19 @@ class PartitionField:
     def parse(cls, text: object) -> PartitionField:
         """The inverse of `str`. Raises `InvalidArgument`."""
         if not isinstance(text, str) or not text:
-            raise InvalidArgument(f"partition field {text!r} is not a text: {_FORMS}")
+            raise InvalidArgument(f"partition field {shown(text, 300)} is not a text: {_FORMS}")
         call = _CALL.fullmatch(text)
         if call is None:
             return cls(_column(text, text))
         transform, number, column = call.groups()
         if (number is None) != (transform in PERIODS):
-            raise InvalidArgument(f"partition field {text!r}: {_FORMS}")
+            raise InvalidArgument(f"partition field {shown(text, 300)}: {_FORMS}")
         if number is None:
             return cls(_column(column, text), transform)
         greatest = limits.BUCKETS_MAX if transform == "bucket" else 2**31
         if not 1 <= int(number) <= greatest:
             raise InvalidArgument(
-                f"partition field {text!r}: {transform} takes a number from 1 to {greatest}"
+                f"partition field {shown(text, 300)}: {transform} takes a number from 1 to {greatest}"
             )
         return cls(_column(column, text), transform, int(number))
 
@@ -96,7 +97,9 @@ def _column(text: str, whole: str) -> str:
     except ValueError:
         name = None
     if not isinstance(name, str):
-        raise InvalidArgument(f"partition field {whole!r}: {_FORMS}; quote odd column names as JSON does")
+        raise InvalidArgument(
+            f"partition field {shown(whole, 300)}: {_FORMS}; quote odd column names as JSON does"
+        )
     return name
 
 
@@ -206,7 +209,7 @@ def parse_partitioning(spec: Partitioning | str | Sequence[str] | None) -> Parti
     if isinstance(spec, Partitioning):
         return spec
     if spec is not None and not isinstance(spec, Iterable):
-        raise InvalidArgument(f"partition_by={spec!r:.80}: pass a list of texts, such as ['day(at)']")
+        raise InvalidArgument(f"partition_by={shown(spec)}: pass a list of texts, such as ['day(at)']")
     texts = [] if spec is None else [spec] if isinstance(spec, str) else list(spec)
     fields = tuple(PartitionField.parse(text) for text in texts)
     if len(fields) > limits.PARTITION_FIELDS_MAX:
@@ -224,7 +227,7 @@ def encode_values(values: Values) -> bytes:
     data: bytes = msgpack.packb(list(values), use_bin_type=True)
     if len(data) > limits.PARTITION_VALUE_BYTES_MAX:
         raise LimitExceeded(
-            f"partition values {values!r:.60}... take {len(data)} bytes; at most "
+            f"partition values {shown(values, 60)}... take {len(data)} bytes; at most "
             f"{limits.PARTITION_VALUE_BYTES_MAX} are allowed: truncate the column in the partitioning"
         )
     return data
@@ -235,9 +238,9 @@ def decode_values(data: bytes, fields: int, name: str) -> Values:
     try:
         values = msgpack.unpackb(data)
     except (ValueError, RecursionError) as error:
-        raise Corrupt(name, f"partition values {data!r:.60} cannot be read: {error}") from error
+        raise Corrupt(name, f"partition values {shown(data, 60)} cannot be read: {error}") from error
     if not isinstance(values, list) or len(values) != fields or not all(map(_is_scalar, values)):
-        raise Corrupt(name, f"partition values {data!r:.60} are not a list of {fields} scalars")
+        raise Corrupt(name, f"partition values {shown(data, 60)} are not a list of {fields} scalars")
     return tuple(one_nan(value) for value in values)
 
 

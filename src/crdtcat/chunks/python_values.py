@@ -44,7 +44,9 @@ from crdtcat.chunks.casts import cast_lossless
 from crdtcat.chunks.misfits import refusal
 from crdtcat.chunks.python_leaves import Misfit, is_null, plain_date
 from crdtcat.chunks.type_codes import check_depth, list_kind
-from crdtcat.errors import SchemaMismatch
+from crdtcat.errors import LimitExceeded, SchemaMismatch
+from crdtcat.limits import NESTING_DEPTH_MAX
+from crdtcat.support.showing import shown
 
 FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 """What pyarrow raises for Python values that do not fit a type, or each other."""
@@ -66,11 +68,11 @@ def python_array(values: Sequence[Any], t: pa.DataType | None, column: str) -> p
         value = values[error.index]
         if t is None:
             raise SchemaMismatch(
-                f"column {column!r}, row {error.index}: {value!r:.80} does not fit the {wanted} of the other "
-                f"rows ({error.why}): make the values of a column alike"
+                f"column {column!r}, row {error.index}: {shown(value)} does not fit the {wanted} of the "
+                f"other rows ({error.why}): make the values of a column alike"
             ) from error
         raise refusal(
-            column, t, _type_of(value), row=error.index, value=repr(value), why=error.why
+            column, t, _type_of(value), row=error.index, value=shown(value), why=error.why
         ) from error
 
 
@@ -86,6 +88,19 @@ def require_shallow(values: Iterable[Any], column: str) -> None:
         level = [value.values() if isinstance(value, dict) else value for value in distinct]
 
 
+def require_near(rows: Any) -> None:
+    """Raises `LimitExceeded` for rows in lists inside each other, or in a list that holds itself: each would
+    be opened inside the one before, until Python's stack ends."""
+    depth = 0
+    while isinstance(rows, list | tuple) and rows:
+        depth += 1
+        if depth > NESTING_DEPTH_MAX:
+            raise LimitExceeded(
+                f"rows in more than {NESTING_DEPTH_MAX} lists inside each other: give a list of dicts"
+            )
+        rows = rows[0]
+
+
 def _inferred(values: list[Any], column: str) -> pa.DataType:
     try:
         found = pa.array(values).type
@@ -97,7 +112,7 @@ def _inferred(values: list[Any], column: str) -> pa.DataType:
         elif not _has_a_type(values[row]):
             wrong = "is no value that Arrow has a type for: convert it, to text say"
         raise SchemaMismatch(
-            f"column {column!r}, row {row}: {values[row]!r:.80} {wrong} ({error})"
+            f"column {column!r}, row {row}: {shown(values[row])} {wrong} ({error})"
         ) from error
     fine = any(getattr(v, "nanosecond", 0) or getattr(v, "nanoseconds", 0) for v in values)
     if fine and pa.types.is_timestamp(found):  # pyarrow takes microseconds from a pandas.Timestamp

@@ -25,6 +25,7 @@ from crdtcat.chunks.parquet_footer import joined_footer
 from crdtcat.chunks.stretch import MAGIC, ChunkHashes, Stretch, encode_stretch
 from crdtcat.errors import InvalidArgument
 from crdtcat.support.scattered import Scattered
+from crdtcat.support.showing import shown
 
 _NAME = re.compile(r"data/([0-9a-f]{2})/(\1[0-9a-f]{30})-([0-9a-f]{16})\.parquet")
 
@@ -48,7 +49,9 @@ class SegmentName(NamedTuple):
         """The inverse of `str`. Raises `InvalidArgument` for any other text."""
         match = _NAME.fullmatch(text)
         if match is None:
-            raise InvalidArgument(f"{text!r} is not a segment's name: expected data/<hash>-<random>.parquet")
+            raise InvalidArgument(
+                f"{shown(text)} is not a segment's name: expected data/<hash>-<random>.parquet"
+            )
         return cls(bytes.fromhex(match[2]), bytes.fromhex(match[3]))
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 from crdtcat import limits
 from crdtcat.chunks.extensions import extension_metadata, registered_extension
 from crdtcat.errors import LimitExceeded, UnsupportedFormat, UnsupportedType
+from crdtcat.support.showing import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,7 +174,7 @@ def decode_type(code: TypeCode) -> pa.DataType:
         if isinstance(error, LimitExceeded):
             raise
         raise UnsupportedFormat(
-            f"{code!r:.200} is not a type code this release knows: upgrade crdtcat ({error})"
+            f"{shown(code, 200)} is not a type code this release knows: upgrade crdtcat ({error})"
         ) from error
 
 

@@ -22,6 +22,7 @@ from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import SELF, ColumnId, Ops
 from crdtcat.format.row_ids import KeyedTag, RowIds, Tags
 from crdtcat.intervals import RowSet
+from crdtcat.support.showing import shown
 
 _WORDS: Final = ", ".join(repr(answer.value) for answer in Answer)
 Resolver = Callable[[Any], Any]
@@ -53,7 +54,7 @@ class Policy:
             answer = _answer(given)
             return cls({kind: answer for kind in Kind if answer in kind.rule.allowed})
         if not isinstance(given, Mapping):
-            raise InvalidArgument(f"on_conflict={given!r}: pass {_WORDS}, a function, or a map of kinds")
+            raise InvalidArgument(f"on_conflict={shown(given)}: pass {_WORDS}, a function, or a map of kinds")
         return cls(
             {
                 _kind(kind): answer if callable(answer) else answer_of(_kind(kind), answer)
@@ -84,7 +85,7 @@ def _answer(given: object) -> Answer:
     try:
         return Answer(given)
     except ValueError as error:
-        raise InvalidArgument(f"on_conflict: {given!r} is none of {_WORDS}") from error
+        raise InvalidArgument(f"on_conflict: {shown(given)} is none of {_WORDS}") from error
 
 
 def _kind(given: object) -> Kind:
@@ -92,7 +93,7 @@ def _kind(given: object) -> Kind:
         return Kind(given)
     except ValueError as error:
         known = ", ".join(kind.value for kind in Kind)
-        raise InvalidArgument(f"on_conflict: there is no kind {given!r}; there are {known}") from error
+        raise InvalidArgument(f"on_conflict: there is no kind {shown(given)}; there are {known}") from error
 
 
 def answer_of(kind: Kind, given: object) -> Answer:

@@ -85,7 +85,7 @@ class _Comparison:
         self.old, self.new, self.chunks = old, new, chunks
         types = dict(zip(schema.names, schema.types, strict=True))
         self.columns = [field.name for field in new.schema if types.get(field.name) == field.type]
-        self.added = [name for name in new.column_names if name not in self.columns]
+        self.added = [field.name for field in new.schema if types.get(field.name) != field.type]
         self.old_ends = np.cumsum([0, *(chunk.rows for chunk in old)])
         self.new_ends = np.cumsum([0, *(chunk.rows for chunk in chunks)])
 

@@ -138,11 +138,12 @@ class Columns:
         many versions, and a drop that the column survived had seen some, or of the types they were written in
         not all fit the column. Found once."""
         if schema not in self._by_row:
+            stored = self._fields_by_column(schema)
             self._by_row[schema] = any(
                 field.column in self.hidden or not self.fits(field, column)
                 for column in self.all
-                for field in self.fields(schema)
-                if field.column in column.instances
+                for instance in column.instances
+                for field in stored.get(instance, ())
             )
         return self._by_row[schema]
 

@@ -11,6 +11,7 @@ from crdtcat.errors import InvalidArgument, NotFound
 from crdtcat.head.head import Chunk, Head
 from crdtcat.head.leaves import changes_digest, read_as_stored
 from crdtcat.merkle import Proof, prove
+from crdtcat.support.showing import shown
 
 
 def prove_chunk(head: Head, chunk: Chunk | int | str) -> Proof:
@@ -40,7 +41,7 @@ def _place(head: Head, chunk: Chunk | int | str) -> int:
         at = int(places[0]) if len(places) else -1
         found = at >= 0 and head.chunks[at].hash == chunk.hash
     elif isinstance(chunk, bool) or not isinstance(chunk, int | str):
-        raise InvalidArgument(f"{chunk!r:.80} is no chunk: pass one of head.chunks, its number or its hash")
+        raise InvalidArgument(f"{shown(chunk)} is no chunk: pass one of head.chunks, its number or its hash")
     elif isinstance(chunk, int):
         at, found = chunk, 0 <= chunk < len(head.live)
     else:
@@ -48,7 +49,7 @@ def _place(head: Head, chunk: Chunk | int | str) -> int:
         places = np.flatnonzero((head.log.hash[head.live] == wanted).all(axis=1))
         at, found = (int(places[0]), True) if len(places) else (-1, False)
     if not found:
-        raise NotFound(f"table {head.table!r} has no such chunk at this snapshot: {chunk}")
+        raise NotFound(f"table {head.table!r} has no such chunk at this snapshot: {shown(chunk)}")
     return at
 
 
@@ -72,7 +73,7 @@ def check_proof(root_hash: str, chunk: Chunk | str | bytes | pa.Table, proof: Pr
     elif isinstance(proof, str):
         proof = Proof.from_json(proof)
     elif not isinstance(proof, Proof):
-        raise InvalidArgument(f"{proof!r:.80} is no proof: pass what table.proof() gave")
+        raise InvalidArgument(f"{shown(proof)} is no proof: pass what table.proof() gave")
     if isinstance(chunk, pa.Table):
         hash = _rows_hash(chunk)
     else:
@@ -108,5 +109,5 @@ def _hash(text: str) -> bytes:
     except (ValueError, TypeError):
         found = b""
     if len(found) != 32:
-        raise InvalidArgument(f"{text!r:.80} is no chunk's hash: 64 hexadecimal digits")
+        raise InvalidArgument(f"{shown(text)} is no chunk's hash: 64 hexadecimal digits")
     return found

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crdtcat.errors import InvalidArgument
+from crdtcat.support.showing import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,13 @@ class Interval:
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
             if not ordered(end):
-                raise InvalidArgument(f"{end!r} has no place in an order")
+                raise InvalidArgument(f"{shown(end)} has no place in an order")
         if self.low is None or self.high is None:
             return
         try:
             empty = not self.low <= self.high
         except TypeError as error:
-            raise InvalidArgument(f"{self.low!r} and {self.high!r} do not compare") from error
+            raise InvalidArgument(f"{shown(self.low)} and {shown(self.high)} do not compare") from error
         if empty or (self.low == self.high and (self.low_open or self.high_open)):
             raise InvalidArgument(f"nothing lies in {self}")
 
@@ -62,7 +63,7 @@ class Interval:
             InvalidArgument: a value that does not compare with the ends, or with itself.
         """
         if value is None or not ordered(value):
-            raise InvalidArgument(f"{value!r} has no place in an order")
+            raise InvalidArgument(f"{shown(value)} has no place in an order")
         return self.overlaps(Interval.point(value))
 
     def overlaps(self, other: Interval) -> bool:
@@ -93,11 +94,11 @@ def require_alike(mine: object, *others: object) -> None:
     """Raises `InvalidArgument` where a set is to be compared with what is no set of its kind."""
     for other in others:
         if not isinstance(other, type(mine)):
-            raise InvalidArgument(f"{other!r} is no {type(mine).__name__}")
+            raise InvalidArgument(f"{shown(other)} is no {type(mine).__name__}")
 
 
 def require_intervals(given: Iterable[object]) -> None:
     """Raises `InvalidArgument` where one of these is no interval. O(n)."""
     for one in given:
         if not isinstance(one, Interval):
-            raise InvalidArgument(f"{one!r} is no interval: pass Interval(low, high)")
+            raise InvalidArgument(f"{shown(one)} is no interval: pass Interval(low, high)")

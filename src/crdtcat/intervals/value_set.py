@@ -28,6 +28,7 @@ from crdtcat.intervals import runs
 from crdtcat.intervals.ends import Ends
 from crdtcat.intervals.interval import Interval, ordered, require_alike
 from crdtcat.intervals.runs import Integers, Runs
+from crdtcat.support.showing import shown
 
 
 class ValueSet:
@@ -100,7 +101,7 @@ class ValueSet:
         asked = list(values)
         for value in asked:
             if value is None or not ordered(value):
-                raise InvalidArgument(f"{value!r} has no place in an order")
+                raise InvalidArgument(f"{shown(value)} has no place in an order")
         below, upto = self._ends.places(asked)
         return runs.contains(self._runs, np.zeros(len(asked), np.int64), below + upto)
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgpack
 
 from crdtcat.errors import InvalidArgument
+from crdtcat.support.showing import shown
 
 NESTING_MAX = 64
 """Containers within containers; deeper values are refused rather than overflowing somebody's stack."""
@@ -47,16 +48,20 @@ def key_bytes(key: Any) -> bytes:
         InvalidArgument: a bool or float (Python takes `1`, `True` and `1.0` for one key), or another type
             that has no canonical bytes.
     """
-    _check_key(key)
+    _check_key(key, NESTING_MAX)
     return canonical_bytes(key)
 
 
-def _check_key(key: Any) -> None:
-    if isinstance(key, tuple):
+def _check_key(key: Any, depth: int) -> None:
+    if isinstance(key, tuple) and depth:
         for part in key:
-            _check_key(part)
+            _check_key(part, depth - 1)
     elif isinstance(key, bool) or not isinstance(key, int | str | bytes):
-        raise InvalidArgument(f"{key!r} cannot be a key: use an int, str, bytes or a tuple of those")
+        raise InvalidArgument(
+            f"{shown(key)} cannot be a key: use an int, str, bytes or a tuple of those"
+            if depth
+            else f"a key is nested deeper than {NESTING_MAX} levels; flatten it"
+        )
 
 
 def _pack(packer: msgpack.Packer, value: Any, depth: int) -> None:

@@ -45,6 +45,7 @@ from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.rewrite import Counts
 from crdtcat.maintenance.sorting import quantiles
 from crdtcat.session import Session
+from crdtcat.support.showing import shown
 
 WAYS_MOST: Final = 64  # parts into which a lot is spread at once
 SAMPLE_ROWS: Final = 64 * 1024  # whose quantiles are the keys to cut at
@@ -57,7 +58,7 @@ _Spread = list[list[tuple[VersionId, int]]]
 def check_columns(head: Head, by: object) -> tuple[str, ...]:
     """The columns to cluster by. Raises `InvalidArgument` where rows cannot be ordered by them."""
     if isinstance(by, str) or not isinstance(by, Sequence) or not all(isinstance(name, str) for name in by):
-        raise InvalidArgument(f"cluster_by={by!r:.80}: pass a list of column names")
+        raise InvalidArgument(f"cluster_by={shown(by)}: pass a list of column names")
     if not by or len(set(by)) != len(by):
         raise InvalidArgument(f"cluster_by={list(by)}: name at least one column, and each once")
     if head.keyed is not None:
@@ -69,7 +70,9 @@ def check_columns(head: Head, by: object) -> tuple[str, ...]:
         column = head.columns.by_name.get(name)
         if column is None:
             known = ", ".join(head.columns.by_name) or "none yet"
-            raise InvalidArgument(f"cluster_by: table {head.table!r} has no column {name!r}; it has {known}")
+            raise InvalidArgument(
+                f"cluster_by: table {head.table!r} has no column {shown(name, 300)}; it has {known}"
+            )
         if domain(column.type) is None:
             raise InvalidArgument(f"cluster_by: column {name!r} holds {column.type}, which has no order")
         if len(column.instances) > 1:

@@ -25,6 +25,7 @@ from crdtcat.maintenance.compact_plan import groups
 from crdtcat.maintenance.progress import Progress, Tell, teller
 from crdtcat.maintenance.rewrite import Counts, Rewriter, cut
 from crdtcat.session import Session
+from crdtcat.support.showing import shown
 
 LEAST_SHARE: Final = 4  # chunks with fewer than a fourth of the rows a chunk should have are small
 
@@ -151,7 +152,9 @@ class ChunkSizes:
 def chunk_sizes(session: Session, rows: object) -> ChunkSizes:
     """As the caller or the catalog's options say. Raises `InvalidArgument`."""
     if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or rows < 1):
-        raise InvalidArgument(f"rows={rows!r}: how many rows should a chunk have? Pass a number from 1 on")
+        raise InvalidArgument(
+            f"rows={shown(rows)}: how many rows should a chunk have? Pass a number from 1 on"
+        )
     options = session.options
     target = rows or options.chunk_rows or options.chunk_rows_target
     return ChunkSizes(

@@ -158,10 +158,13 @@ def columns_rest_on(head: Head, columns: Sequence[Column], chunks: Array) -> lis
     """
     log = head.log
     schemas = np.unique(log.chunk_schema[chunks]).tolist()
-    there = [field for schema in schemas for field in head.columns.fields(schema)]
-    found = _drops(head, {field.column for field in there})
+    there: dict[ColumnId, list[TypeCode]] = {}
+    for schema in schemas:
+        for field in head.columns.fields(schema):
+            there.setdefault(field.column, []).append(field.type)
+    found = _drops(head, set(there))
     for column in columns:
-        stored = [field.type for field in there if field.column in column.instances]
+        stored = [code for instance in column.instances for code in there.get(instance, ())]
         if all(code == column.code for code in stored):
             continue
         found.update(log.index_of(id.version) for id in column.definitions if id.version != ROOT)

@@ -14,6 +14,7 @@ from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head
 from crdtcat.session import Session
 from crdtcat.support.arguments import is_no_moment
+from crdtcat.support.showing import shown
 
 Until = timedelta | datetime | None
 
@@ -21,17 +22,17 @@ Until = timedelta | datetime | None
 def check_until(older_than: Until, keep_last: int | None) -> None:
     """Raises `InvalidArgument` for what is no age, no moment and no number. No request."""
     if keep_last is not None and (type(keep_last) is not int or keep_last < 1):
-        raise InvalidArgument(f"keep_last={keep_last!r}: pass how many versions stay, one at least")
+        raise InvalidArgument(f"keep_last={shown(keep_last)}: pass how many versions stay, one at least")
     if older_than is None and keep_last is None:
         raise InvalidArgument("expire what? Pass older_than=timedelta(...) or keep_last=...")
     if older_than is None:
         return
     given: object = older_than
     if not isinstance(given, timedelta | datetime) or is_no_moment(older_than):
-        raise InvalidArgument(f"older_than={older_than!r}: pass a timedelta or a datetime")
+        raise InvalidArgument(f"older_than={shown(older_than)}: pass a timedelta or a datetime")
     if isinstance(older_than, timedelta) and older_than < timedelta(0):
         raise InvalidArgument(
-            f"older_than={older_than!r} is an age below zero, which everything is older than: "
+            f"older_than={shown(older_than)} is an age below zero, which everything is older than: "
             f"did you mean {-older_than!r}? timedelta(0) expires all there is"
         )
 
@@ -47,7 +48,7 @@ def wanted_horizon(head: Head, session: Session, older_than: Until, keep_last: i
         asked = int(moment.timestamp() * 1000)
         if asked > now + session.options.max_clock_skew_seconds * 1000:  # clocks may differ that much
             raise InvalidArgument(
-                f"older_than={older_than!r} is in the future, and would expire all history: it is "
+                f"older_than={shown(older_than)} is in the future, and would expire all history: it is "
                 f"{hlc.to_datetime(limits[0]).isoformat(timespec='seconds')} now. A moment without a zone is "
                 "UTC; timedelta(0) expires all there is"
             )

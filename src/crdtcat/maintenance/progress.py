@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from crdtcat.errors import InvalidArgument
+from crdtcat.support.showing import shown
 
 EVERY_SECONDS: Final = 1.0  # between two lines of the printer
 
@@ -54,7 +55,9 @@ def teller(progress: bool | Tell | None) -> Tell:
     if progress is True:
         return _Printer()
     if not callable(progress):
-        raise InvalidArgument(f"progress={progress!r}: pass True to print it, a function to get it, or None")
+        raise InvalidArgument(
+            f"progress={shown(progress)}: pass True to print it, a function to get it, or None"
+        )
     return progress
 
 

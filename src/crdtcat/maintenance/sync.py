@@ -36,9 +36,12 @@ from crdtcat.maintenance.expire import check_can_fold, fold, wait_until_old
 from crdtcat.maintenance.merge import require_counted
 from crdtcat.maintenance.progress import Progress, Tell
 from crdtcat.maintenance.segment_copy import copy_segments
+from crdtcat.names import validate_table_name
 from crdtcat.options import Options
 from crdtcat.session import Session
 from crdtcat.store import Store
+from crdtcat.support.arguments import require_tables
+from crdtcat.support.showing import shown
 from crdtcat.verbs.settings import differences
 
 GROUP_BYTES: Final = 256 * 2**20  # segments copied before the versions that need them are published
@@ -134,9 +137,7 @@ def sync(
 
 def _names(here: Store, there: Store, tables: Sequence[str] | None) -> list[str]:
     if tables is not None:
-        if isinstance(tables, str):
-            raise InvalidArgument(f"tables={tables!r}: pass a list")
-        return sorted(set(tables))
+        return sorted({validate_table_name(name) for name in require_tables(tables)})
     listed = [all_settings(store, table_folders(store)) for store in (here, there)]
     for store, side in zip((here, there), listed, strict=True):
         for name in (name for name, found in side.items() if found is None):
@@ -161,7 +162,7 @@ def _sessions(
     """Handles on both sides; a table that one side never had is created there with the other's settings."""
     ours, theirs = current_settings(here, name), current_settings(there, name)
     if _is_gone(ours) and _is_gone(theirs):
-        raise NotFound(f"neither side has a table {name!r}")
+        raise NotFound(f"neither side has a table {shown(name)}")
     if ours is not None and theirs is not None:
         if ours.dropped or theirs.dropped:
             url = here.url if ours.dropped else there.url

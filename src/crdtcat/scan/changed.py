@@ -11,6 +11,7 @@ a dictionary, or texts with wide offsets.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -178,7 +179,8 @@ class ChangedEntries:
         if not self._chunks.is_stored(entry):
             return [False] * len(sources)
         names = [None if source.field is None else source.field.name for source in sources]
-        return [source.same and names.count(name) == 1 for name, source in zip(names, sources, strict=True)]
+        uses = Counter(names)
+        return [source.same and uses[name] == 1 for name, source in zip(names, sources, strict=True)]
 
     def _ages(self, stamps: Stamps, stored: pa.Table) -> Integers:
         """Per row, the version that wrote its cell, or OLDEST."""

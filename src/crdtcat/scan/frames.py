@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from crdtcat.errors import InvalidArgument, UnsupportedType
+from crdtcat.support.showing import shown
 
 if TYPE_CHECKING:
     from crdtcat.scan.scan import Scan
@@ -91,7 +92,7 @@ def _optional(name: str, wanted_by: str, extra: str) -> Any:
 def require_connection(duckdb: Any, connection: Any) -> None:
     """Raises `InvalidArgument` for what is neither None nor a connection of DuckDB."""
     if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
-        raise InvalidArgument(f"connection={connection!r:.60}: pass a DuckDB connection")
+        raise InvalidArgument(f"connection={shown(connection, 60)}: pass a DuckDB connection")
 
 
 def _duckdb_rows(scan: Scan) -> Any:

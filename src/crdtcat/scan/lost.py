@@ -29,6 +29,7 @@ from crdtcat.scan.key_conflicts import LostCell
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.shown import as_shown, shown_column, stored_column
 from crdtcat.store import Store
+from crdtcat.support.showing import shown
 
 
 def lost_value(head: Head, cell: LostCell, store: Store, footers: FooterCache) -> pa.Table:
@@ -61,7 +62,7 @@ def lost_values(head: Head, conflict: Conflict, store: Store, footers: FooterCac
         NotFound: its loser is not in this head, or an expiry let its values go.
     """
     if not isinstance(conflict, Conflict):
-        raise InvalidArgument(f"{conflict!r:.80} is no conflict: pass one of table.conflicts()")
+        raise InvalidArgument(f"{shown(conflict)} is no conflict: pass one of table.conflicts()")
     if conflict.kind not in ("cell", "deleted", "misfit") or conflict.loser is None:
         raise InvalidArgument(
             f"{conflict.kind!r} conflicts are not about cells: conflict.message says what lost, and "

@@ -29,6 +29,7 @@ from crdtcat.scan.masks import filter_schema
 from crdtcat.scan.merge_plan import MergePlan, plan_merge, shared_keys
 from crdtcat.scan.source import HeadStatistics
 from crdtcat.support.cached import cached_property
+from crdtcat.support.showing import shown as short
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,12 +204,13 @@ def _filter(head: Head, shown: tuple[Column, ...], filter: object) -> tuple[RowF
 def _columns(head: Head, names: Any) -> tuple[Column, ...]:
     if names is None:
         return head.columns.all
-    if isinstance(names, str | bytes) or not isinstance(names, Collection):
-        raise InvalidArgument(f"columns={names!r}: pass a list of names")
+    alone = isinstance(names, str | bytes) or (isinstance(names, np.ndarray) and not names.ndim)
+    if alone or not isinstance(names, Collection):
+        raise InvalidArgument(f"columns={short(names)}: pass a list of names")
     missing = [name for name in names if not isinstance(name, str) or name not in head.columns.by_name]
     if missing:
         raise InvalidArgument(
-            f"table {head.table!r} has no column {missing[0]!r}; "
+            f"table {head.table!r} has no column {short(missing[0], 300)}; "
             f"it has {', '.join(head.columns.by_name) or 'none yet'}"
         )
     if not len(names):  # a pandas Index has no truth

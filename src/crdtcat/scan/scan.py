@@ -22,6 +22,7 @@ from crdtcat.scan.frames import as_duckdb, as_pandas, as_polars
 from crdtcat.scan.merge_execute import MergedExecution
 from crdtcat.scan.plan import Plan, make_plan
 from crdtcat.store import Store
+from crdtcat.support.showing import shown
 
 
 class Scan:
@@ -85,7 +86,7 @@ class Scan:
         `InvalidArgument` for what is no number.
         """
         if type(rows) is not int or rows < 0:
-            raise InvalidArgument(f"rows={rows!r:.80}: pass how many, from 0 on")
+            raise InvalidArgument(f"rows={shown(rows)}: pass how many, from 0 on")
         tables, found, missing = self.tables(), [_no_rows(self.plan)], rows
         while missing and (table := next(tables, None)) is not None:
             found.append(table.slice(0, missing))

@@ -20,6 +20,7 @@ from crdtcat.chunks.types import (
     to_storage,
     without_encodings,
 )
+from crdtcat.format.ops import ColumnId
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head.columns import Column
 
@@ -57,8 +58,14 @@ def retyped(held: pa.ChunkedArray, column: Column, wanted: pa.DataType) -> pa.Ch
 
 
 def matching(there: Sequence[Column], wanted: Sequence[Column]) -> list[Column | None]:
-    """For each column of some head, the column of another that it is, by whatever name."""
-    return [next((held for held in there if held.instances & column.instances), None) for column in wanted]
+    """For each column of some head, the column of another that it is, by whatever name; of several the first.
+    O(columns)."""
+    first: dict[ColumnId, int] = {}
+    for number, held in enumerate(there):
+        for instance in held.instances:
+            first.setdefault(instance, number)
+    found = [[first[instance] for instance in column.instances if instance in first] for column in wanted]
+    return [there[min(numbers)] if numbers else None for numbers in found]
 
 
 def brought(rows: pa.Table, held: Sequence[Column | None], wanted: Sequence[Column]) -> pa.Table:

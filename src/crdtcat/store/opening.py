@@ -10,6 +10,7 @@ from typing import Any
 from crdtcat.errors import InvalidArgument
 from crdtcat.store.base import Store
 from crdtcat.store.places import require_slashes
+from crdtcat.support.showing import shown
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(?:://|::)")
 
@@ -28,7 +29,7 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, Any] |
         CapabilityMissing: the filesystem's package is not installed.
     """
     if not isinstance(url, str | os.PathLike):
-        raise InvalidArgument(f"{url!r:.80} is no place: pass a path, or a URL such as 's3://bucket/lake'")
+        raise InvalidArgument(f"{shown(url)} is no place: pass a path, or a URL such as 's3://bucket/lake'")
     if storage_options is not None and not isinstance(storage_options, Mapping):
         raise InvalidArgument(
             f"storage_options is a map, such as {{'key': ...}}, not {type(storage_options).__name__}"

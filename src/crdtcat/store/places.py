@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from crdtcat.errors import InvalidArgument
+from crdtcat.support.showing import shown
 
 _FILE: Final = re.compile(r"(?:file|local):(?://(?:localhost(?=/))?|(?=/))", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(:/*)")
@@ -27,21 +28,21 @@ def local_root(text: str) -> str:
     path = unquote(text[url.end() :], errors="surrogateescape") if url else text
     if url and not path.startswith(("/", "~", ".")):
         raise InvalidArgument(
-            f"{text!r:.200} names a machine called {path.split('/', 1)[0]!r:.80}: write "
+            f"{shown(text, 200)} names a machine called {shown(path.split('/', 1)[0])}: write "
             f"{text[: url.end()]}/{path:.80} for a path from the root, or ./{path:.80} for a folder below "
             "this one"
         )
     whole = os.path.expanduser(path)  # noqa: PTH111 (a Path would resolve some of it)
     if path.startswith("~") and whole == path:
         raise InvalidArgument(
-            f"{text!r:.200}: there is no home for {path.split('/', 1)[0]!r:.80}: write ./{path:.80} for a "
-            "folder of that name"
+            f"{shown(text, 200)}: there is no home for {shown(path.split('/', 1)[0])}: write "
+            f"./{path:.80} for a folder of that name"
         )
     try:
         if b"\0" in os.fsencode(whole):
-            raise InvalidArgument(f"{text!r:.200} holds a NUL character: no path does")
+            raise InvalidArgument(f"{shown(text, 200)} holds a NUL character: no path does")
     except UnicodeEncodeError as error:
-        raise InvalidArgument(f"{text!r:.200} is no Unicode text: no path is called so") from error
+        raise InvalidArgument(f"{shown(text, 200)} is no Unicode text: no path is called so") from error
     return os.path.abspath(whole)  # noqa: PTH100
 
 
@@ -59,5 +60,5 @@ def require_slashes(text: str) -> None:
         rest = text[found.end() :]
         right = f"./{rest:.80}" if found[1].lower() in ("file", "local") else f"{found[1]}://{rest:.80}"
         raise InvalidArgument(
-            f"{text!r:.200} is no URL: write {right}, or ./{text:.80} for a folder of that name"
+            f"{shown(text, 200)} is no URL: write {right}, or ./{text:.80} for a folder of that name"
         )

@@ -6,31 +6,34 @@ A text is a sequence of letters, and any text that is not empty counts as true: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from crdtcat.errors import InvalidArgument
+from crdtcat.support.showing import shown
 
 
 def require_flag(what: str, given: object) -> None:
     """Raises `InvalidArgument` unless `given` is true or false: a `bool`, or numpy's."""
     if not isinstance(given, bool | np.bool_):
-        raise InvalidArgument(f"{what}={given!r:.80}: pass True or False")
+        raise InvalidArgument(f"{what}={shown(given)}: pass True or False")
 
 
 def require_one_of(what: str, given: object, words: Sequence[str]) -> None:
     """Raises `InvalidArgument` unless `given` is one of some texts."""
     if not isinstance(given, str) or given not in words:
-        raise InvalidArgument(f"{what}={given!r:.80}: choose one of {', '.join(map(repr, words))}")
+        raise InvalidArgument(f"{what}={shown(given)}: choose one of {', '.join(map(repr, words))}")
 
 
-def require_seconds(what: str, given: object, most: float) -> None:
+def require_seconds(what: str, given: Any, most: float) -> None:
     """Raises `InvalidArgument` unless `given` is a number of seconds from 0 on."""
-    if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) <= most:
-        raise InvalidArgument(f"{what}={given!r:.80}: pass seconds, from 0 to {most:,.0f}")
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    if not is_number or not 0 <= given <= most:  # an integer may be too large for a float
+        raise InvalidArgument(f"{what}={shown(given)}: pass seconds, from 0 to {most:,.0f}")
 
 
 def is_no_moment(given: date | timedelta) -> bool:
@@ -41,10 +44,17 @@ def is_no_moment(given: date | timedelta) -> bool:
 def require_names(what: str, given: object) -> None:
     """Raises `InvalidArgument` unless `given` is a list or tuple of texts."""
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InvalidArgument(f"{what}={given!r:.80}: pass a list of column names, such as ['id']")
+        raise InvalidArgument(f"{what}={shown(given)}: pass a list of column names, such as ['id']")
     wrong = [item for item in given if not isinstance(item, str)]
     if wrong:
-        raise InvalidArgument(f"{what}={given!r:.80}: {wrong[0]!r:.40} is no text")
+        raise InvalidArgument(f"{what}={shown(given)}: {shown(wrong[0], 40)} is no text")
+
+
+def require_tables(given: object) -> Iterable[Any]:
+    """What is given for several tables. Raises `InvalidArgument` for one name, and what gives none."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable) or not getattr(given, "ndim", 1):
+        raise InvalidArgument(f"tables={shown(given)}: pass a list of names, as ['orders']")
+    return given
 
 
 def require_branch_name(given: object) -> None:
@@ -52,4 +62,4 @@ def require_branch_name(given: object) -> None:
     if not isinstance(given, str):
         name = getattr(getattr(given, "_session", None), "branch", None) or getattr(given, "name", None)
         wanted = f"{name!r}, its name" if isinstance(name, str) else "a text"
-        raise InvalidArgument(f"{given!r:.80} is no name of a branch: pass {wanted}")
+        raise InvalidArgument(f"{shown(given)} is no name of a branch: pass {wanted}")

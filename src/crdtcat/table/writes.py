@@ -7,6 +7,7 @@ from typing import Any
 
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Version
+from crdtcat.support.showing import shown
 from crdtcat.table.kept_up import KeptUp
 from crdtcat.verbs import change, rows, upsert
 from crdtcat.verbs.stream import StreamWriter
@@ -116,7 +117,7 @@ class Writes(KeptUp):
         """
         if self.key:
             if on is not None:
-                raise InvalidArgument(f"on={on!r}: rows of a keyed table are told apart by its key")
+                raise InvalidArgument(f"on={shown(on)}: rows of a keyed table are told apart by its key")
             version = write_keyed(self._session, data, metadata=metadata, key=key)
         else:
             version = write(self._session, data, on=on, metadata=metadata, key=key)

@@ -23,8 +23,9 @@ from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.log import Log
 from crdtcat.names import validate_branch_name, validate_table_name
 from crdtcat.session import Session
-from crdtcat.support.arguments import require_one_of
+from crdtcat.support.arguments import require_one_of, require_tables
 from crdtcat.support.locks import ForkSafeLock
+from crdtcat.support.showing import shown
 from crdtcat.transaction.commit import require_one_branch
 from crdtcat.transaction.ending import Ending
 from crdtcat.transaction.forks import Kept, Name, require_as_it_was, require_joinable
@@ -60,9 +61,7 @@ class Transaction(Ending):
     def __init__(self, catalog: Catalog, tables: Sequence[str] = (), *, isolation: str | None = None) -> None:
         isolation = catalog.options.isolation if isolation is None else isolation
         require_one_of("isolation", isolation, ISOLATIONS)
-        if isinstance(tables, str) or not isinstance(tables, Iterable):
-            raise InvalidArgument(f"tables={tables!r}: pass a list of names, as ['orders']")
-        names = dict.fromkeys(map(validate_table_name, tables))
+        names = dict.fromkeys(map(validate_table_name, require_tables(tables)))
         self._catalog, self.isolation = catalog, isolation
         self._since_ms = wall_ms()
         self._start()
@@ -228,7 +227,7 @@ class Transaction(Ending):
             for at, fork in enumerate(forks):
                 mine = getattr(fork, "status", "") == "forked" and fork._origin == self._name
                 if not mine or fork in forks[:at]:
-                    raise InvalidArgument(f"{fork!r} is not an open fork of this transaction")
+                    raise InvalidArgument(f"{shown(fork)} is not an open fork of this transaction")
                 held.enter_context(fork._lock())
                 for table in fork._all():  # nor there: what comes too late is told
                     held.enter_context(table._session.staging())

@@ -25,6 +25,7 @@ from crdtcat.scan.located import all_rows_of, located, rows_between
 from crdtcat.scan.plan import Plan, make_plan
 from crdtcat.scan.shown import as_shown
 from crdtcat.session import Session
+from crdtcat.support.showing import shown
 from crdtcat.verbs.rows import check_commit, removals, with_deletes
 from crdtcat.verbs.values import given_values
 from crdtcat.writing.fit import fit_some
@@ -101,7 +102,7 @@ def update_rows(
         session.looked(head, Read(numbers=(start, stop)))
     if not numbers or stop > head.row_count:
         raise InvalidArgument(
-            f"rows {start} to {stop}: table {session.table!r} has rows 0 to {head.row_count}; "
+            f"rows {shown(start)} to {shown(stop)}: table {session.table!r} has rows 0 to {head.row_count}; "
             "pass 0 <= start <= stop <= row_count"
         )
     changed = Incoming.of(data).reader(known_with(head, session.known)).read_all()

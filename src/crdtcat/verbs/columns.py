@@ -22,6 +22,7 @@ from crdtcat.head import Head, Version
 from crdtcat.head.columns import Column
 from crdtcat.names import validate_column_name, validate_column_names
 from crdtcat.session import Session
+from crdtcat.support.showing import shown
 from crdtcat.verbs.rows import packed_size
 from crdtcat.writing.knowledge import known_after
 
@@ -82,7 +83,7 @@ def widen_column(session: Session, name: str, type: pa.DataType) -> Version:
 def reorder_columns(session: Session, names: Sequence[str]) -> Version:
     """Put columns in this order; those not named follow, in the order they had."""
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise InvalidArgument(f"reorder_columns({names!r}): pass a list of names")
+        raise InvalidArgument(f"reorder_columns({shown(names)}): pass a list of names")
     head = session.head()
     first = [_column(session, head, name) for name in names]
     if len(set(names)) != len(names):
@@ -108,8 +109,8 @@ def set_properties(session: Session, given: Mapping[Any, Any] | None, more: Mapp
         raise InvalidArgument("set_properties() without a property: name at least one")
     for name, value in properties.items():
         if not name or not isinstance(name, str):
-            raise InvalidArgument(f"a property's name is a text that is not empty, not {name!r:.60}")
-        if packed_size(name, f"property name {name!r:.60}") > limits.PROPERTY_NAME_BYTES_MAX:
+            raise InvalidArgument(f"a property's name is a text that is not empty, not {shown(name, 60)}")
+        if packed_size(name, f"property name {shown(name, 60)}") > limits.PROPERTY_NAME_BYTES_MAX:
             raise LimitExceeded(
                 f"property name {name[:40]!r}...: at most {limits.PROPERTY_NAME_BYTES_MAX} bytes"
             )
@@ -129,14 +130,15 @@ def _column(session: Session, head: Head, name: Any) -> Column:
     column = head.columns.by_name.get(name) if isinstance(name, str) else None
     if column is None:
         raise NotFound(
-            f"table {session.table!r} has no column {name!r}; it has {', '.join(head.columns.by_name)}"
+            f"table {session.table!r} has no column {shown(name, 300)}; "
+            f"it has {', '.join(head.columns.by_name)}"
         )
     return column
 
 
 def _check_type(name: str, type: object) -> None:
     if not isinstance(type, pa.DataType):
-        raise InvalidArgument(f"column {name!r}: pass a pyarrow type such as pa.int64(), not {type!r:.80}")
+        raise InvalidArgument(f"column {name!r}: pass a pyarrow type such as pa.int64(), not {shown(type)}")
     check_schema(pa.schema([pa.field(name, type)]))
 
 

@@ -30,6 +30,7 @@ from crdtcat.head.naming import row_ids, tags_of
 from crdtcat.scan.located import all_rows_of
 from crdtcat.session import Session
 from crdtcat.support.arguments import require_flag
+from crdtcat.support.showing import shown
 from crdtcat.verbs.moved import require_nothing_else
 from crdtcat.verbs.scope import partition_scope
 from crdtcat.writing.fit import Fit, conform, fit
@@ -230,7 +231,7 @@ def check_commit(metadata: Mapping[str, Any] | None, key: str | None) -> None:
         return
     given: Any = metadata
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise InvalidArgument(f"metadata={given!r:.80}: pass a dict from text to values")
+        raise InvalidArgument(f"metadata={shown(given)}: pass a dict from text to values")
     size = packed_size(dict(metadata), "metadata")
     if size > limits.COMMIT_METADATA_BYTES_MAX:
         raise LimitExceeded(f"metadata of {size:,} bytes; at most {limits.COMMIT_METADATA_BYTES_MAX:,}")
@@ -262,11 +263,11 @@ def packed_size(value: Any, what: str) -> int:
 
 def _check_key(key: object) -> None:
     if not isinstance(key, str) or not key:
-        raise InvalidArgument(f"key={key!r:.80}: an idempotency key is a text that is not empty")
+        raise InvalidArgument(f"key={shown(key)}: an idempotency key is a text that is not empty")
     try:
         size = len(key.encode())
     except UnicodeEncodeError as error:
-        raise InvalidArgument(f"key={key!r:.80}: not valid Unicode: {error.reason}") from error
+        raise InvalidArgument(f"key={shown(key)}: not valid Unicode: {error.reason}") from error
     if size > limits.IDEMPOTENCY_KEY_BYTES_MAX:
         raise LimitExceeded(
             f"an idempotency key of {size:,} bytes; at most {limits.IDEMPOTENCY_KEY_BYTES_MAX}"

@@ -21,6 +21,7 @@ from crdtcat.format.settings import ColumnSetting, Settings
 from crdtcat.names import validate_column_name
 from crdtcat.store import Store
 from crdtcat.support.arguments import require_names, require_one_of
+from crdtcat.support.showing import shown
 
 MODES: Final = ("merge", "cas")
 COLUMNS_TOLD: Final = 5  # of those that differ, in one message
@@ -54,7 +55,7 @@ def _settings(
         return Settings(partition_by=tuple(map(str, partitioning.fields)), time_column=time_column)
     if not isinstance(schema, pa.Schema):
         raise InvalidArgument(
-            f"schema={schema!r:.80}: pass a pyarrow.Schema, as pa.schema([(name, type), ...])"
+            f"schema={shown(schema)}: pass a pyarrow.Schema, as pa.schema([(name, type), ...])"
         )
     check_schema(schema)
     partitioning.validate(schema)

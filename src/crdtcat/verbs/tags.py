@@ -18,6 +18,7 @@ from crdtcat.head import Snapshot
 from crdtcat.names import validate_tag_name
 from crdtcat.session import Session
 from crdtcat.support.object_bytes import ObjectBytes
+from crdtcat.support.showing import shown
 
 _SUFFIX: Final = ".json"
 
@@ -105,5 +106,5 @@ def _read(session: Session, paths: list[str]) -> Iterable[tuple[str, ObjectBytes
 def delete_tag(session: Session, name: str) -> None:
     """Remove a tag. Raises `NotFound`."""
     if read_tag(session, name) is None:
-        raise NotFound(f"table {session.table!r} has no tag {name!r}")
+        raise NotFound(f"table {session.table!r} has no tag {shown(name)}")
     session.store.delete([tag_path(session, name)])

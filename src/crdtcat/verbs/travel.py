@@ -17,6 +17,7 @@ from crdtcat.log import select
 from crdtcat.log.log import ID, Log
 from crdtcat.session import Session
 from crdtcat.support.arguments import is_no_moment, require_flag
+from crdtcat.support.showing import shown
 from crdtcat.verbs.naming import require_held, tag_holds
 from crdtcat.verbs.tags import encode_tag, list_tags, moving, read_tag, tag_path
 
@@ -41,7 +42,7 @@ def head_at(session: Session, at: At | None) -> Head:
     if at is None:
         return session.head()
     if isinstance(at, date) and is_no_moment(at):
-        raise InvalidArgument(f"at={at!r} is no moment")
+        raise InvalidArgument(f"at={shown(at)} is no moment")
     at = _plain(session, at)
     log = session.head().log
     if isinstance(at, Snapshot):
@@ -60,7 +61,9 @@ def head_at(session: Session, at: At | None) -> Head:
             )
         _require_folded(session, log, chosen, at.isoformat())
     else:
-        raise InvalidArgument(f"at={at!r}: pass a Snapshot, a Version or its id, a tag, a datetime, or None")
+        raise InvalidArgument(
+            f"at={shown(at)}: pass a Snapshot, a Version or its id, a tag, a datetime, or None"
+        )
     return Head(session.table, select(log, chosen | log.is_upkeep), session.settings)
 
 
@@ -103,7 +106,7 @@ def _parse(session: Session, text: str) -> Snapshot | VersionId | datetime:
             if _HEX.fullmatch(text)
             else _forms(session)
         )
-        raise NotFound(f"table {session.table!r} has no tag {text!r:.80}; {hint}") from None
+        raise NotFound(f"table {session.table!r} has no tag {shown(text)}; {hint}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -22,6 +22,7 @@ from crdtcat.format.kinds import GONE
 from crdtcat.head import Head, Version
 from crdtcat.scan import Scan
 from crdtcat.session import Session
+from crdtcat.support.showing import shown
 from crdtcat.verbs.rows import append, check_commit, new_stager
 from crdtcat.verbs.values import given_values
 from crdtcat.writing.fit import Fit, Known, fit, fit_some
@@ -162,7 +163,7 @@ def _as_columns(keys: Any, names: tuple[str, ...]) -> Any:
     if isinstance(keys, pa.Array | pa.ChunkedArray):
         return pa.table({names[0]: keys}) if len(names) == 1 else keys
     if isinstance(keys, str | bytes | Number | date | time | timedelta | UUID) or keys is None:
-        raise InvalidArgument(f"keys={keys!r:.80}: pass a list of keys, or rows that have them")
+        raise InvalidArgument(f"keys={shown(keys)}: pass a list of keys, or rows that have them")
     if not isinstance(keys, list | tuple | set | frozenset | range):
         return keys
     values = list(keys)
@@ -174,7 +175,7 @@ def _as_columns(keys: Any, names: tuple[str, ...]) -> Any:
     wrong = [value for value in values if (len(value) != len(names) if isinstance(value, tuple) else not one)]
     if wrong:
         raise InvalidArgument(
-            f"keys: {wrong[0]!r:.80} is no key of {list(names)}; pass "
+            f"keys: {shown(wrong[0])} is no key of {list(names)}; pass "
             + ("a value for each row" if one else "a tuple for each row")
         )
     if one:

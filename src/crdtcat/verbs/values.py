@@ -23,6 +23,7 @@ from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.scan.filters.arrow_tree import conditions
 from crdtcat.scan.masks import with_kernels
+from crdtcat.support.showing import shown
 from crdtcat.writing.fit import may_hold
 
 
@@ -86,7 +87,7 @@ def given_values(values: Any, schema: pa.Schema) -> NewValues:
         return NewValues(dict(values), None, schema, None if looks else schema.names[:1])
     if values is None or isinstance(values, str | bytes | Number):
         raise InvalidArgument(
-            f"values={values!r:.80}: pass a dict from columns to new values, as {{'amount': 0}}, or rows"
+            f"values={shown(values)}: pass a dict from columns to new values, as {{'amount': 0}}, or rows"
         )
     table = ingest.reader(values).read_all()
     _check_names(table.column_names, schema)
@@ -164,7 +165,7 @@ def _returned(
     if not _is_column(found):
         if isinstance(found, str | bytes | Mapping) or not hasattr(found, "__len__"):
             raise InvalidArgument(
-                f"column {name!r}: the function returned {found!r:.80}; return an array or a list, of one "
+                f"column {name!r}: the function returned {shown(found)}; return an array or a list, of one "
                 "value for each row"
             )
         schema = None if pa.types.is_null(held) else pa.schema([(name, roomy(held))])

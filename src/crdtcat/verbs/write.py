@@ -29,6 +29,7 @@ from crdtcat.head.naming import row_ids
 from crdtcat.intervals.runs import Integers
 from crdtcat.protocol import Put
 from crdtcat.session import Session
+from crdtcat.support.showing import shown
 from crdtcat.verbs.become import Becoming, becoming
 from crdtcat.verbs.rows import check_commit, new_stager, removals
 from crdtcat.verbs.write_sides import NewSide, OldSide
@@ -76,7 +77,7 @@ def _key(on: Sequence[str] | None, become: Becoming) -> Sequence[str] | None:
         return None
     names = become.fit.schema.names
     if not isinstance(on, list | tuple) or not on or any(name not in names for name in on):
-        raise InvalidArgument(f"on={on!r}: pass a list of columns that the rows have")
+        raise InvalidArgument(f"on={shown(on)}: pass a list of columns that the rows have")
     return on
 
 

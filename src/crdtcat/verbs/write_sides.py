@@ -165,7 +165,7 @@ class OldSide:
         return len(fields) == len(self._wanted) and all(
             (column := columns.by_name.get(field.name)) is not None
             and columns.source(column, schema, version) == field
-            and field.name in self._wanted.names
+            and self._wanted.get_field_index(field.name) >= 0
             and column.type == self._wanted.field(field.name).type
             and columns.fits(field, column)
             for field in fields
@@ -224,4 +224,5 @@ def _one_by_one(rows: RowIds) -> RowIds:
 
 
 def _can_be_compared(column: Column, wanted: pa.Schema) -> bool:
-    return column.name in wanted.names and is_lossless(column.type, wanted.field(column.name).type)
+    at = wanted.get_field_index(column.name)
+    return at >= 0 and is_lossless(column.type, wanted.field(at).type)

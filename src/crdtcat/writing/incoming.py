@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from crdtcat.chunks import ingest
 from crdtcat.chunks.frames import type_name
+from crdtcat.chunks.python_values import require_near
 from crdtcat.chunks.type_parts import is_plain, roomy
 from crdtcat.writing.fit import Known, may_hold, stored_type
 
@@ -102,6 +103,7 @@ def _settled(data: Any) -> Any:
     """A generator of dicts becomes a list: its columns are known only when all its rows are."""
     if not ingest.is_iterable_of_rows(data):
         return data
+    require_near(data)
     rest = iter(data)
     first = list(zip(range(1), rest, strict=False))
     if not first:

@@ -12,6 +12,8 @@ Nothing here looks at columns or rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, NamedTuple
 
@@ -20,7 +22,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from crdtcat.chunks.python_leaves import is_null, plain_date
-from crdtcat.errors import InvalidFilter
+from crdtcat.errors import InvalidFilter, LimitExceeded
+from crdtcat.limits import NUMBER_DIGITS_MAX
 from crdtcat.scan.filters.moments import (
     DAY,
     NANOSECONDS,
@@ -31,6 +34,7 @@ from crdtcat.scan.filters.moments import (
     parse_moment,
     parse_time,
 )
+from crdtcat.support.showing import shown
 
 Value = bool | int | float | Decimal | str | bytes | Moment | TimeOfDay | Span
 """A literal in exact form."""
@@ -57,16 +61,18 @@ def normalize(value: Any) -> Value | None:
         InvalidFilter: a value of a kind that no column is compared with.
     """
     if isinstance(value, bool | int | float | Decimal | str | bytes | Moment | TimeOfDay | Span):
-        return float(value) if isinstance(value, float) else value
+        return _plain(value)
     if is_null(value):
         return None
+    if isinstance(value, Mapping | AbstractSet | list | tuple | np.ndarray):
+        raise _not_single(value, type(value).__name__)  # Arrow follows them until its stack ends
     value = plain_date(value)
     try:
         scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
         while isinstance(scalar, pa.DictionaryScalar | pa.ExtensionScalar):
             scalar = scalar.value
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidFilter(f"{value!r} cannot be used in a filter: {error}") from error
+        raise InvalidFilter(f"{shown(value)} cannot be used in a filter: {error}") from error
     if scalar is None or not scalar.is_valid:
         return None
     kind = scalar.type
@@ -77,7 +83,30 @@ def normalize(value: Any) -> Value | None:
         return result
     if isinstance(result, float | np.floating):
         return float(result)
-    raise InvalidFilter(f"{value!r} ({kind}) cannot be used in a filter: compare with single values")
+    raise _not_single(value, str(kind))
+
+
+def _plain(value: Value) -> Value:
+    """A value of Python's own that can be compared with everything of its kind, and be shown."""
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Decimal):
+        return Decimal("NaN") if value.is_snan() else value
+    if isinstance(value, int):
+        require_digits(value.bit_length() * 30_103 // 100_000)  # the logarithm of 2
+    return value
+
+
+def _not_single(value: object, kind: str) -> InvalidFilter:
+    return InvalidFilter(f"{shown(value)} ({kind}) cannot be used in a filter: compare with single values")
+
+
+def require_digits(count: int) -> None:
+    """Raises `LimitExceeded` for an integer of more digits than Python reads and writes."""
+    if count > NUMBER_DIGITS_MAX:
+        raise LimitExceeded(
+            f"a filter holds a number of more than {NUMBER_DIGITS_MAX:,} digits: no column holds any such"
+        )
 
 
 def is_nan(value: Value | None) -> bool:
@@ -117,14 +146,14 @@ def require_unicode(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidFilter(f"{text!r:.200} is not valid Unicode: {error.reason}") from error
+        raise InvalidFilter(f"{shown(text, 200)} is not valid Unicode: {error.reason}") from error
 
 
 def wrong_kind(value: Any, kind: pa.DataType, name: str) -> InvalidFilter:
     """The error for a literal that a column cannot be compared with."""
-    shown = repr(value) if isinstance(value, str | bytes) else str(value)
+    given = shown(value, 300) if isinstance(value, str | bytes) else str(value)
     return InvalidFilter(
-        f"column {name} is {kind} and cannot be compared with {shown}; write a literal of its type"
+        f"column {name} is {kind} and cannot be compared with {given}; write a literal of its type"
     )
 
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from crdtcat.errors import InvalidFilter
+from crdtcat.support.showing import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def resolve(path: Sequence[str], schema: pa.Schema, where: str = "", hint: str =
             if not pt.is_struct(found):
                 inside = ".".join(quote(part) for part in path[:depth])
                 raise InvalidFilter(
-                    f"column {inside}{where} is {found}, not a struct: it has no field {name!r}"
+                    f"column {inside}{where} is {found}, not a struct: it has no field {shown(name, 300)}"
                 )
             names = [inner.name for inner in found.fields]
         if names.count(name) != 1:
@@ -149,7 +150,7 @@ def _unknown(name: str, names: Sequence[str], where: str, more: str) -> InvalidF
     folded = {candidate.casefold(): candidate for candidate in names}
     close = [folded[match] for match in difflib.get_close_matches(name.casefold(), list(folded), n=3)]
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {_some(names)}"
-    return InvalidFilter(f"no column {name!r}{where}; {hint}{more}")
+    return InvalidFilter(f"no column {shown(name, 300)}{where}; {hint}{more}")
 
 
 def _some(names: Sequence[str], limit: int = 10) -> str:

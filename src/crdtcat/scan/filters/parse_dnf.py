@@ -23,6 +23,7 @@ from crdtcat.scan.filters.compare import compare, contained
 from crdtcat.scan.filters.literals import normalize
 from crdtcat.scan.filters.operand import resolve
 from crdtcat.scan.filters.predicate import And, IsNull, Not, Operator, Or, Predicate
+from crdtcat.support.showing import shown
 
 _SIGNS: dict[str, Operator] = {
     "=": "=",
@@ -49,7 +50,7 @@ def parse_dnf(filters: Sequence[Any], schema: pa.Schema) -> Predicate:
     if all(isinstance(part, list) for part in filters):
         parts = tuple(_conjunction(part, schema) for part in filters)
         return parts[0] if len(parts) == 1 else Or(parts)
-    raise InvalidFilter(f"{filters!r} mixes tuples with other things; {_EXAMPLE}")
+    raise InvalidFilter(f"{shown(filters)} mixes tuples with other things; {_EXAMPLE}")
 
 
 def _conjunction(filters: Sequence[Any], schema: pa.Schema) -> Predicate:
@@ -61,25 +62,25 @@ def _conjunction(filters: Sequence[Any], schema: pa.Schema) -> Predicate:
 
 def _condition(condition: Any, schema: pa.Schema) -> Predicate:
     if not isinstance(condition, tuple) or len(condition) not in (2, 3) or not isinstance(condition[1], str):
-        raise InvalidFilter(f"{condition!r} is not a condition; {_EXAMPLE}")
+        raise InvalidFilter(f"{shown(condition, 200)} is not a condition; {_EXAMPLE}")
     name, sign, *rest = condition
     path = (name,) if isinstance(name, str) else name
     if not isinstance(path, tuple) or not path or not all(isinstance(part, str) for part in path):
-        raise InvalidFilter(f"{name!r} is not a column name")
+        raise InvalidFilter(f"{shown(name)} is not a column name")
     field = resolve(path, schema)
     sign = " ".join(sign.lower().split())
     if sign in ("is null", "is not null"):
         if rest and rest[0] is not None:
-            raise InvalidFilter(f"{condition!r}: {sign!r} takes no value")
+            raise InvalidFilter(f"{shown(condition, 200)}: {shown(sign)} takes no value")
         return IsNull(field) if sign == "is null" else Not(IsNull(field))
     if not rest:
-        raise InvalidFilter(f"{condition!r}: {sign!r} needs a value")
+        raise InvalidFilter(f"{shown(condition, 200)}: {shown(sign)} needs a value")
     if sign in ("in", "not in"):
         found = contained(field, _members(rest[0]), sql=False)
         return found if sign == "in" else Not(found)
     if sign not in _SIGNS:
         known = ", ".join((*_SIGNS, "in", "not in", "is null", "is not null"))
-        raise InvalidFilter(f"{condition!r}: unknown operator {sign!r}; use one of {known}")
+        raise InvalidFilter(f"{shown(condition, 200)}: unknown operator {shown(sign)}; use one of {known}")
     return compare(field, _SIGNS[sign], normalize(rest[0]), sql=False)
 
 
@@ -88,7 +89,7 @@ def _members(values: Any) -> list[Any] | pa.Array:
     if isinstance(values, str | bytes) or not isinstance(
         values, Collection | np.ndarray | pa.Array | pa.ChunkedArray
     ):
-        raise InvalidFilter(f"'in' and 'not in' take a list of values, not {values!r}")
+        raise InvalidFilter(f"'in' and 'not in' take a list of values, not {shown(values)}")
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iuf":
         return pa.array(values)
     if isinstance(values, pa.ChunkedArray):

@@ -46,6 +46,7 @@ from crdtcat.scan.filters.sql_literals import Constant as Literal
 from crdtcat.scan.filters.sql_literals import check_arguments
 from crdtcat.scan.filters.sql_numbers import Term
 from crdtcat.scan.filters.sql_values import Values
+from crdtcat.support.showing import shown
 
 _SIGNS: dict[type[exp.Expr], Operator] = {
     exp.EQ: "=",
@@ -79,7 +80,7 @@ def _tree(text: str) -> exp.Expr:
     try:
         return sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb")
     except (AttributeError, TypeError, IndexError, KeyError) as error:  # the parser's own mistakes
-        raise InvalidFilter(f"the filter {text!r:.200} is not valid SQL: it is incomplete") from error
+        raise InvalidFilter(f"the filter {shown(text, 200)} is not valid SQL: it is incomplete") from error
 
 
 class _Conditions:

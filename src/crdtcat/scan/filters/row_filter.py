@@ -18,6 +18,7 @@ from crdtcat.scan.filters.lower import to_expression
 from crdtcat.scan.filters.parse_arrow import parse_arrow, require_few
 from crdtcat.scan.filters.parse_dnf import parse_dnf
 from crdtcat.scan.filters.predicate import Predicate, size
+from crdtcat.support.showing import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def parse_filter(filter: Any, schema: pa.Schema) -> RowFilter:
         predicate = parse_dnf([filter] if _is_condition(filter) else list(filter), schema)
     else:
         raise InvalidFilter(
-            f"{filter!r} is not a filter; pass SQL text, tuples such as [('amount', '>', 10)], "
+            f"{shown(filter, 200)} is not a filter; pass SQL text, tuples such as [('amount', '>', 10)], "
             "or a pyarrow.compute.Expression"
         )
     require_few(size(predicate))
@@ -73,7 +74,7 @@ def parse_filter(filter: Any, schema: pa.Schema) -> RowFilter:
     try:
         _apply(expression, no_rows(schema))
     except (pa.ArrowException, TypeError) as error:
-        raise InvalidFilter(f"{filter!r} cannot be applied to the schema: {error}") from error
+        raise InvalidFilter(f"{shown(filter, 300)} cannot be applied to the schema: {error}") from error
     return RowFilter(expression, predicate.columns, predicate, str(predicate))
 
 

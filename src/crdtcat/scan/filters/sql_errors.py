@@ -16,6 +16,7 @@ from sqlglot import exp, tokenize
 from sqlglot.errors import ParseError, SqlglotError
 
 from crdtcat.errors import InvalidFilter
+from crdtcat.support.showing import shown
 
 FUNCTIONS = (
     *("abs", "cast", "coalesce", "date_part", "day", "extract", "hour", "isnan", "length", "lower", "minute"),
@@ -86,7 +87,7 @@ def not_sql(text: str, error: SqlglotError) -> InvalidFilter:
     place = places[0] if places else {}
     if "highlight" not in place:
         reason = "a quote is not closed" if text.strip() else "it is empty"
-        return InvalidFilter(f"the filter {text!r} is not valid SQL: {reason}; {_PAGE}")
+        return InvalidFilter(f"the filter {shown(text, 300)} is not valid SQL: {reason}; {_PAGE}")
     found = place["highlight"]
     reason = _CLASSES.sub("something is missing", place["description"])
     if "<class" in reason:
@@ -94,7 +95,7 @@ def not_sql(text: str, error: SqlglotError) -> InvalidFilter:
     where = f"line {place['line']}, column {place['col'] - len(found) + 1}"
     alone = "a filter is the condition alone, as in amount > 10; " if found.lower() in _CLAUSES else ""
     return InvalidFilter(
-        f"the filter {text!r} is not valid SQL: {reason} at {found!r}, {where}; {alone}{_PAGE}"
+        f"the filter {shown(text, 300)} is not valid SQL: {reason} at {found!r}, {where}; {alone}{_PAGE}"
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from sqlglot import exp
 
 from crdtcat.errors import InvalidFilter
-from crdtcat.scan.filters.literals import Value
+from crdtcat.scan.filters.literals import Value, require_digits
 from crdtcat.scan.filters.moments import DAY, Moment, Span, parse_moment, parse_time
 from crdtcat.scan.filters.sql_errors import quoted, unsupported
 
@@ -64,6 +64,7 @@ def check_arguments(node: exp.Expr | None, *, negatable: bool = False) -> None:
 
 def number(text: str) -> Value:
     """A numeric literal: an int, a decimal, or with an exponent a double."""
+    require_digits(len(text))
     if text.isdigit():
         return int(text)
     return float(text) if "e" in text.lower() else Decimal(text)
