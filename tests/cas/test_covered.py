@@ -194,3 +194,45 @@ def test_forks_are_told_alike() -> None:
         transaction.join(mine)
     transaction.commit()
     assert values(table) == [(90, 0)]
+
+
+@pytest.mark.parametrize("lesser", [False, True])
+def test_one_of_before_a_switch_prevails_by_its_id(*, lesser: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two overwrites in merge mode that had not seen each other; whoever saw the first is past a switch by
+    the time it commits. The second takes the first one's rows, unless its id is the lesser one."""
+    soon: dict[str, Any] = {"upkeep": False, "max_commit_delay_seconds": 0}
+    catalog, url = lake(**soon)
+    table = catalog.create_table("t", SCHEMA)
+    table.append(rows("mo", 0))
+    other = Catalog(url, **soon)
+    late = other.table("t")
+    seen, kept = late.head(), list[tuple[Any, ...]]()
+    put = other.store.put
+
+    def overwrite() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(late._session, "head", lambda **_: seen)
+            late.overwrite(rows("tu", 90))
+
+    if lesser:  # it is on its way all the time
+        with monkeypatch.context() as patched:
+            patched.setattr(other.store, "put", lambda *given: kept.append(given))
+            overwrite()
+    table.overwrite(rows("mo", 50))
+    mine = Catalog(url, **soon).table("t")
+
+    def come() -> None:
+        if lesser:
+            put(*kept[0])
+        else:
+            overwrite()
+        table.switch_mode("cas")
+
+    meanwhile(mine, come)
+    if lesser:
+        mine.update("n = 50", {"x": 5})
+        assert values(table) == [(50, 5)]
+    else:
+        with pytest.raises(CommitConflict, match="update-overwrite"):
+            mine.update("n = 50", {"x": 5})
+        assert values(table) == [(90, 0)]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from crdtcat.conflicts import WriteSet
 from crdtcat.conflicts.tagged_rows import TaggedRows
 from crdtcat.format.ops import EVERYTHING
 from crdtcat.format.row_ids import END
@@ -44,9 +45,9 @@ class SeenRows:
         at, unknown = first[owner] + along, np.flatnonzero(chunks < 0)
         return named.among(RowSet(owner, rows.alive.starts[at], rows.alive.stops[at]) | _whole(unknown))
 
-    def covered(self, named: TaggedRows, scope: frozenset[bytes] | None) -> TaggedRows:
-        """Of some rows, those that were put there by an overwrite, where a later one of this scope takes them
-        away, named or not. O(versions + chunks named)."""
+    def covered(self, named: TaggedRows, by: WriteSet) -> TaggedRows:
+        """Of some rows, those that an overwrite of a lesser id had put where this one overwrites: it takes
+        them away, named or not. O(versions + chunks named)."""
         if self._seen is None:
             return named.among(RowSet())
         head = self._births or self._head
@@ -54,7 +55,8 @@ class SeenRows:
         chunks = head.rows.tags.chunks(named.names)
         at = np.flatnonzero(chunks >= 0)
         at = at[np.isin(log.chunk_version[chunks[at]], overwrites)]
-        if scope is not EVERYTHING:
+        at = at[log.ids[log.chunk_version[chunks[at]]] < np.array(by.id.to_bytes(), log.ids.dtype)]
+        if (scope := by.ops.scope) is not EVERYTHING:
             inside = [place for place, values in enumerate(log.partitions) if values in scope]
             at = at[np.isin(log.partition[chunks[at]], inside)]
         return named.among(_whole(at))

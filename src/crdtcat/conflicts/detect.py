@@ -32,8 +32,8 @@ class Seen(Protocol):
         """Of some rows, those that were there, or came since."""
         ...
 
-    def covered(self, named: TaggedRows, scope: frozenset[bytes] | None) -> TaggedRows:
-        """Of some rows, those that an overwrite had put there and a later one of this scope takes away."""
+    def covered(self, named: TaggedRows, by: WriteSet) -> TaggedRows:
+        """Of some rows, those that an overwrite had put there which this one prevails over."""
         ...
 
 
@@ -101,7 +101,7 @@ class _There:
         rows -= theirs.gone
         if self._seen is None or not theirs.ops.is_overwrite or not len(rows):
             return rows
-        return rows - self._seen.covered(rows, theirs.ops.scope)
+        return rows - self._seen.covered(rows, theirs)
 
 
 def _rows(
