@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Final
 
+import pytest
+
 FULL: Final = os.environ.get("CRDTCAT_SLOW") == "full"
+FULL_SECONDS_MAX: Final = 7_200  # of one test: ten thousand histories take half an hour of an idle core
+
+
+def given_time(items: Iterable[pytest.Item], *, full: bool = FULL) -> None:
+    """Let tests take as long as they need where they run in full; those that say how long keep to it. The
+    five minutes of pyproject.toml, which are for what hangs, would end them before they are through."""
+    for item in items:
+        if full and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(FULL_SECONDS_MAX))
 
 
 def bounded(full: int, share: int) -> int:

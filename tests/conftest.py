@@ -17,6 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from crdtcat.store import memory
 from crdtcat.testing.s3_server import S3Server, real_s3
+from tests.bounds import given_time
 from tests.clocks import HandClock
 
 # A change lands or not by what it changed: CI draws the same examples every time. Elsewhere they are new.
@@ -50,6 +51,11 @@ class OneForSpark(LoadScopeScheduling):  # type: ignore[misc]
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> OneForSpark:
     """Deal tests out to processes. What has most tests in it goes first, and that is Spark."""
     return OneForSpark(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """How long each may take."""
+    given_time(items)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -1,9 +1,9 @@
 """Commits that were late against comparing all rows and cells: nothing missed, nothing made up.
 
 Whoever staged its change, was overtaken, and yields or prevails as it had answered, is committed with a file
-that names rows as they were when it read: some of them are gone by then. What it did is seen by looking: the
-table right before its commit is held against the one right after it. Mine reads after some of those who
-overtook it, and meets it.
+that names rows as they were when it read: some of them are gone by then, and what others have put there in
+between is not among them. What it did is seen by looking: the table right before its commit is held against
+the one right after it. Mine reads after some of those who overtook it, and meets it.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ AS_IT_IS = {
 }
 """Answers under which a late commit writes no cell that it had not staged."""
 LATE = ("update", "update", "delete", "write", "update_rows", "overwrite", "overwrite_day", "append")
+BEFORE = ("delete", "delete", "update", "overwrite", "overwrite_day")
 CLOSE = ("overwrite", "overwrite_day", "delete", "update", "write")
 
 
@@ -91,11 +92,8 @@ def races(draw: st.DrawFn) -> Race:
         one(draw, LATE, 50_000 + 1_000 * at, partitioned=partitioned) for at in range(draw(st.integers(1, 2)))
     ]
     before, between = (
-        [
-            work(first + 1_000 * at, ("delete", *names), tending=True)
-            for at in range(draw(st.integers(least, 2)))
-        ]
-        for first, names, least in ((10_000, ("delete", "update"), int(close)), (30_000, CLOSE, 0))
+        [work(first + 1_000 * at, names, tending=True) for at in range(draw(st.integers(least, 2)))]
+        for first, names, least in ((10_000, BEFORE, int(close)), (30_000, CLOSE, 0))
     )
     order = draw(st.permutations(range(len(late) + len(between))))
     return Race(partitioned, late, before, between, list(order), work(1_000, CLOSE, tending=False))

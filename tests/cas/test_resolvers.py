@@ -204,6 +204,24 @@ def test_what_cannot_be_patched_fails_as_it_is() -> None:
     assert values(theirs)[-1] == (99, 0)
 
 
+@pytest.mark.parametrize("where", ["true", "n < 4"], ids=["whole chunks", "rows"])
+def test_rows_that_several_changes_of_one_commit_updated_are_all_left_alone(where: str) -> None:
+    """Before, a delete of whole chunks left those of the last change alone, and took the others."""
+    catalog, url = lake(on_conflict={"delete-update": "theirs"})
+    mine = catalog.create_table("t", SCHEMA, mode="cas")
+    mine.append(rows("mo", *range(6)))
+
+    def come() -> None:
+        with Catalog(url, upkeep=False).transaction() as transaction:
+            for n in (1, 2, 3):
+                transaction.update("t", f"n = {n}", {"x": n})
+
+    meanwhile(mine, come)
+    mine.delete(where)
+    assert [row for row in values(mine) if row[0] < 4] == [(1, 1), (2, 2), (3, 3)]
+    assert mine.read().num_rows == (3 if where == "true" else 5)
+
+
 def as_theirs(sides: Sides) -> Any:
     """The rows as theirs left them, doubled: something that neither side has."""
     assert sides.theirs is not None

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,14 +19,10 @@ from crdtcat.cas.modes import ModeSwitched
 from crdtcat.cas.reading import Asked
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Answer, Kind, Overlap, WriteSet, overlaps, write_set
-from crdtcat.conflicts.detect import Alive
+from crdtcat.conflicts.detect import Seen
 from crdtcat.conflicts.resolve import Policy
-from crdtcat.conflicts.tagged_rows import TaggedRows
-from crdtcat.format.row_ids import END
+from crdtcat.conflicts.tagged_rows import Tag, TaggedRows
 from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
-from crdtcat.head import Head
-from crdtcat.intervals import RowSet
-from crdtcat.intervals.runs import expand
 from crdtcat.log import Log, join
 from crdtcat.log.commits import log_of_commit
 from crdtcat.protocol import claim_name
@@ -83,8 +78,10 @@ class LogChange:
         taken: idempotency keys that it has met, and whose: what comes later under one of them counts for
             nothing, so nothing is in its way, nor is it in anybody's.
         known: such keys in what its handle has read of the log.
-        dead: rows that those it has met deleted, by version.
-        alive: which rows were there when it was made.
+        dead: those it has met that took rows away.
+        covers: chunks that overwrites had put there which its own were moved past, each with which of its
+            versions takes them away. Their files do not name them.
+        seen_rows: which rows were there when it was made.
     """
 
     folder: str
@@ -102,8 +99,9 @@ class LogChange:
     since: Parent = NO_CLAIM
     taken: dict[str, VersionId] = field(default_factory=dict)
     known: KnownKeys | None = None
-    dead: dict[VersionId, TaggedRows] = field(default_factory=dict)
-    alive: Alive | None = None
+    dead: dict[VersionId, WriteSet] = field(default_factory=dict)
+    covers: tuple[tuple[int, tuple[Tag, ...]], ...] = ()
+    seen_rows: Seen | None = None
 
     @property
     def key(self) -> str | None:
@@ -114,9 +112,9 @@ class LogChange:
         """The same change, to be held against everything above a claim again."""
         before = (
             {name: id for name, id in self.taken.items() if parent.id is not None and id <= parent.id},
-            {id: rows for id, rows in self.dead.items() if parent.id is not None and id <= parent.id},
+            {id: theirs for id, theirs in self.dead.items() if parent.id is not None and id <= parent.id},
         )
-        return replace(self, taken=before[0], dead=before[1])
+        return replace(self, taken=before[0], dead=before[1], covers=())
 
     @property
     def counts_for_nothing(self) -> bool:
@@ -209,39 +207,23 @@ def conflicts_with(change: LogChange, writes: Sequence[WriteSet], theirs: WriteS
     if change.is_void(theirs):
         return ()
     reader, deletes = change.key_reader, change.policy.minds(Kind.DELETE_DELETE)
-    dead = [rows for id, rows in change.dead.items() if id < theirs.id]
+    dead = [earlier for id, earlier in change.dead.items() if id < theirs.id]
     own: list[TaggedRows] = []
     met: list[Overlap] = []
     for part, mine in enumerate(writes):
         if change.repeats(mine):
             continue
         pair = (mine, theirs) if reader is None else reader.exact(mine, theirs, deletes=deletes)
-        met += (replace(item, part=part) for item in overlaps(*pair, dead, own, change.alive))
+        covers = [TaggedRows.whole(tags) for at, tags in change.covers if at == part]
+        found = overlaps(*pair, dead=dead, own=own, covers=covers, seen=change.seen_rows)
+        met += (replace(item, part=part) for item in found)
         own += [mine.gone] if mine.deletes else []
-    found = tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
-    if found and change.knows_more(theirs):
+    minded = tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
+    if minded and change.knows_more(theirs):
         return conflicts_with(change, writes, theirs)
-    if theirs.deletes and writes and any(mine.touches_rows or mine.ops.drops for mine in change.writes):
-        change.dead[theirs.id] = theirs.gone
-    return found
-
-
-def alive_in(seen: Head | Callable[[], Head] | None) -> Alive:
-    """Tells which rows were there in a head, or came since; `None`: all, for what reads nothing names none.
-    O(pieces) when first asked, and O(log n) for each chunk. Not for keyed tables: keys are compared there."""
-
-    def alive(named: TaggedRows) -> TaggedRows:
-        if seen is None:
-            return named
-        rows = (seen if isinstance(seen, Head) else seen()).rows
-        chunks = rows.tags.chunks(named.names)
-        first, last = (np.searchsorted(rows.alive.groups, chunks + after) for after in (0, 1))
-        owner, along = expand(last - first)
-        at, unknown = first[owner] + along, np.flatnonzero(chunks < 0)
-        known = RowSet(owner, rows.alive.starts[at], rows.alive.stops[at])
-        return named.among(known | RowSet(unknown, np.zeros_like(unknown), np.full_like(unknown, END)))
-
-    return alive
+    if theirs.takes_rows and writes and any(mine.minds_rows for mine in change.writes):
+        change.dead[theirs.id] = theirs
+    return minded
 
 
 def judged_by(change: LogChange, writes: Sequence[WriteSet], log: Log, index: int) -> Verdict:

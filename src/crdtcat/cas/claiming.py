@@ -21,19 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crdtcat.cas.changes import KnownKeys, LogChange, alive_in
+from crdtcat.cas.changes import KnownKeys, LogChange
 from crdtcat.cas.cold_claims import begin, beyond_claims, holds, newest
 from crdtcat.cas.decisions import decide, read_decision
 from crdtcat.cas.key_reading import key_reader
 from crdtcat.cas.modes import ModeSwitched, knows_switch
-from crdtcat.cas.pauses import (
-    PAUSED_RACE,
-    losers_pause_seconds,
-    pause_seconds,
-    rest_seconds,
-)
+from crdtcat.cas.pauses import PAUSED_RACE, losers_pause_seconds, pause_seconds, rest_seconds
 from crdtcat.cas.reading import Note, asked_of, claimed_above
 from crdtcat.cas.resolving import resolved
+from crdtcat.cas.seen_rows import SeenRows
 from crdtcat.cas.telling import conflict, named
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Overlap
@@ -86,7 +82,8 @@ def commit_claim(
             LogChange(
                 session.folder, body, beyond, slot, policy or Policy.of(session.options.on_conflict),
                 keys=session.settings.key, asked=asked, key_reader=key_reader(session), since=parent,
-                known=KnownKeys(session.state.log, lambda: session.refresh().state.log), alive=alive_in(seen),
+                known=KnownKeys(session.state.log, lambda: session.refresh().state.log),
+                seen_rows=SeenRows(seen),
             ),
             Committing(session, slot, seen),
         )  # fmt: skip

@@ -73,16 +73,17 @@ def resolved(
     Raises:
         InvalidArgument: a function answered what its kind does not allow, or other rows than it was given.
     """
+    covers = (*change.covers, *((item.part, item.covers) for item in conflicts if item.covers))
     if not change.patchable:
         asked = ((item.kind, _asked(change.policy, Sides(item, session, change, seen))) for item in conflicts)
         as_it_is = all(isinstance(found, Answer) and stands_as_it_is(kind, found) for kind, found in asked)
-        return change if as_it_is else None
+        return replace(change, covers=covers) if as_it_is else None
     patched: LogChange | None = change
     for part in sorted({item.part for item in conflicts}):
         met = [Sides(item, session, change, seen) for item in conflicts if item.part == part]
         if patched is not None:
             patched = _resolved_part(session, patched, part, met)
-    return None if patched is None else replace(patched, rests_on=conflicts[-1].theirs)
+    return None if patched is None else replace(patched, rests_on=conflicts[-1].theirs, covers=covers)
 
 
 def _resolved_part(

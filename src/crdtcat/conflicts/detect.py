@@ -11,9 +11,9 @@ Pure; no data is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from crdtcat.conflicts.keys import KEYS_NAMED_MAX, KeyValues, in_words, meeting
 from crdtcat.conflicts.kinds import Kind
@@ -22,34 +22,60 @@ from crdtcat.conflicts.tagged_rows import TaggedRows
 from crdtcat.conflicts.write_set import WriteSet
 from crdtcat.format.ops import EVERYTHING, ColumnId, TypeCode
 
-Alive = Callable[[TaggedRows], TaggedRows]
-"""Of some rows, those that were there."""
 DOUBTS_MAX: Final = 3  # reasons that one conflict gives for not being exact
+
+
+class Seen(Protocol):
+    """What mine's author knew of rows."""
+
+    def alive(self, named: TaggedRows) -> TaggedRows:
+        """Of some rows, those that were there, or came since."""
+        ...
+
+    def covered(self, named: TaggedRows, by: WriteSet) -> TaggedRows:
+        """Of some rows, those that an overwrite had put there which this one prevails over."""
+        ...
 
 
 def overlaps(
     mine: WriteSet,
     theirs: WriteSet,
-    dead: Sequence[TaggedRows] = (),
+    *,
+    dead: Sequence[WriteSet] = (),
     own: Sequence[TaggedRows] = (),
-    alive: Alive | None = None,
+    covers: Sequence[TaggedRows] = (),
+    seen: Seen | None = None,
 ) -> list[Overlap]:
     """Every conflict between a commit and one that came before it, in the order of `Kind`.
 
     One that removes a chunk whole does not say which of its rows were there, and one that was told of a
-    delete, and yielded, still names the row. To rows that were gone nobody did anything.
+    delete, and yielded, still names the row. To rows that were gone nobody did anything. An overwrite that
+    was moved past another one does not name what that had put there, and takes it away all the same.
 
     Args:
         mine: what mine writes.
         theirs: what theirs writes.
-        dead: rows that others deleted before theirs, since mine read.
+        dead: those before theirs, since mine read, that took rows away.
         own: rows that earlier versions of mine's own transaction delete.
-        alive: tells which rows were there when mine read; asked only about what both name.
+        covers: rows that mine, an overwrite, takes away and does not name.
+        seen: what mine's author knew; asked only about what mine names, or both do.
 
     Theorem: `disjoint_writes_commute`.
     """
-    there = _There(dead, alive)
-    found = [*_rows(mine, theirs, there, own), *_columns(mine, theirs, there)]
+    there = _There(dead, seen)
+
+    def alive(met: TaggedRows) -> TaggedRows:
+        met = there.of(met)
+        for earlier in own if len(met) else ():
+            met -= earlier
+        return met
+
+    rows = (
+        replace(overlap, **_of(met))
+        for overlap, named in _rows(mine, theirs, there, covers)
+        if len(met := alive(named))
+    )
+    found = [*rows, *_columns(mine, theirs, there)]
     found += (overlap for part in (_scopes, _keys, _others) for overlap in part(mine, theirs))
     order = list(Kind)
     return sorted(found, key=lambda overlap: order.index(overlap.kind))
@@ -58,48 +84,64 @@ def overlaps(
 class _There:
     """Which rows were there when mine read, and when theirs came. See `overlaps`."""
 
-    def __init__(self, dead: Sequence[TaggedRows], alive: Alive | None) -> None:
-        self._dead, self._alive = dead, alive
+    def __init__(self, dead: Sequence[WriteSet], seen: Seen | None) -> None:
+        self._dead, self._seen = dead, seen
 
     def of(self, rows: TaggedRows) -> TaggedRows:
         """Some rows without those that were gone."""
         for earlier in self._dead if len(rows) else ():
-            rows -= earlier
-        return rows if self._alive is None or not len(rows) else self._alive(rows)
+            rows = self._left_by(earlier, rows)
+        return rows if self._seen is None or not len(rows) else self._seen.alive(rows)
+
+    def taken(self, theirs: WriteSet, rows: TaggedRows) -> TaggedRows:
+        """Of some rows, those that theirs takes away."""
+        return rows - self._left_by(theirs, rows) if theirs.ops.is_overwrite else rows & theirs.gone
+
+    def _left_by(self, theirs: WriteSet, rows: TaggedRows) -> TaggedRows:
+        rows -= theirs.gone
+        if self._seen is None or not theirs.ops.is_overwrite or not len(rows):
+            return rows
+        return rows - self._seen.covered(rows, theirs)
 
 
-def _rows(mine: WriteSet, theirs: WriteSet, there: _There, own: Sequence[TaggedRows]) -> Iterator[Overlap]:
-    """Rows and cells."""
-    if not (mine.touches_rows and theirs.touches_rows):
+def _rows(
+    mine: WriteSet, theirs: WriteSet, there: _There, covers: Sequence[TaggedRows]
+) -> Iterator[tuple[Overlap, TaggedRows]]:
+    """Rows and cells, whether or not they were there."""
+    if not ((mine.touches_rows or covers) and (theirs.touches_rows or theirs.takes_rows)):
         return
 
-    def both(ours: TaggedRows, others: TaggedRows) -> TaggedRows:
-        met = there.of(ours & others)
-        for earlier in own if len(met) else ():
-            met -= earlier
-        return met
+    def of(kind: Kind, columns: frozenset[ColumnId] = frozenset()) -> Overlap:
+        return Overlap(kind, theirs.id, theirs.number, **_named(columns))
 
     for mine_columns, ours in mine.updated:
         for their_columns, others in theirs.updated:
             if common := _shared(mine_columns, their_columns):
-                yield from _met(Kind.UPDATE_UPDATE, theirs, both(ours, others), common)
-    if not (mine.deletes or theirs.deletes):  # most who meet only set cells
+                yield of(Kind.UPDATE_UPDATE, common), ours & others
+    if not (mine.deletes or covers or theirs.takes_rows):  # most who meet only set cells
         return
     over, under = mine.ops.is_overwrite, theirs.ops.is_overwrite
-    set_or_gone = both(mine.touched, theirs.gone)
-    yield from _met(Kind.UPDATE_OVERWRITE if under else Kind.UPDATE_DELETE, theirs, set_or_gone)
-    gone_or_set = both(mine.gone, theirs.touched)
-    yield from _met(Kind.OVERWRITE_UPDATE if over else Kind.DELETE_UPDATE, theirs, gone_or_set)
-    if not (over and under):  # two overwrites are compared by scope
-        kind = Kind.OVERWRITE_DELETE if over else Kind.DELETE_OVERWRITE if under else Kind.DELETE_DELETE
-        yield from _met(kind, theirs, both(mine.gone, theirs.gone))
+    yield of(Kind.UPDATE_OVERWRITE if under else Kind.UPDATE_DELETE), there.taken(theirs, mine.touched)
+    set_by_theirs = _taken_by(mine, covers, theirs.touched)
+    yield of(Kind.OVERWRITE_UPDATE if over else Kind.DELETE_UPDATE), set_by_theirs
+    if over and not under:
+        yield of(Kind.OVERWRITE_DELETE), _taken_by(mine, covers, theirs.gone)
+    elif not over:  # two overwrites are compared by scope
+        yield of(Kind.DELETE_OVERWRITE if under else Kind.DELETE_DELETE), there.taken(theirs, mine.gone)
 
 
-def _met(
-    kind: Kind, theirs: WriteSet, met: TaggedRows, columns: frozenset[ColumnId] = frozenset()
-) -> Iterator[Overlap]:
-    if len(met):
-        yield Overlap(kind, theirs.id, theirs.number, met.rows, met.tags, **_named(columns))
+def _taken_by(mine: WriteSet, covers: Sequence[TaggedRows], rows: TaggedRows) -> TaggedRows:
+    """Of some rows, those that mine takes away."""
+    if not covers:
+        return rows & mine.gone
+    left = rows - mine.gone
+    for part in covers:
+        left -= part
+    return rows - left
+
+
+def _of(met: TaggedRows) -> dict[str, Any]:
+    return {"rows": met.rows, "tags": met.tags}
 
 
 def _named(columns: frozenset[ColumnId], others: frozenset[str] = frozenset()) -> dict[str, Any]:
@@ -114,7 +156,11 @@ def _scopes(mine: WriteSet, theirs: WriteSet) -> Iterator[Overlap]:
     if mine.ops.is_overwrite and theirs.ops.is_overwrite:
         common = _common_scope(mine.ops.scope, theirs.ops.scope)
         if common:
-            yield Overlap(Kind.OVERWRITE_OVERWRITE, theirs.id, theirs.number, partitions=common)
+            inside = _within(theirs.added, mine.ops.scope)
+            covers = () if theirs.keys else tuple(tag for tag, part in theirs.chunks if part in inside)
+            yield Overlap(
+                Kind.OVERWRITE_OVERWRITE, theirs.id, theirs.number, partitions=common, covers=covers
+            )
     elif mine.ops.is_overwrite:
         common = _within(theirs.added, mine.ops.scope)
         if common:

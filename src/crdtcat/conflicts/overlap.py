@@ -44,6 +44,7 @@ class Overlap:
         by_key: whether it is about rows of a keyed table beside an overwrite. Then mine cannot leave out what
             theirs touched: its rows would be there by halves, or theirs be gone.
         definitions: theirs, of the columns both changed.
+        covers: chunks of theirs that mine takes away where it prevails, and does not name.
         table: where, once an error tells it; a branch as "table@branch".
         part: which of mine's versions it is about, where mine has several.
     """
@@ -63,6 +64,7 @@ class Overlap:
     doubt: str = ""
     by_key: bool = False
     definitions: tuple[tuple[ColumnId, DefinitionId], ...] = ()
+    covers: tuple[Tag, ...] = ()
     table: str = ""
     part: int = 0
 

@@ -20,7 +20,7 @@ from crdtcat.conflicts.overlap import Overlap
 from crdtcat.conflicts.write_set import Numbering, WriteSet
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import SELF, ColumnId, Ops
-from crdtcat.format.row_ids import KeyedTag, RowIds, Tags
+from crdtcat.format.row_ids import KeyedTag, RowIds, Tags, whole_chunks
 from crdtcat.intervals import RowSet
 from crdtcat.support.showing import shown
 
@@ -167,7 +167,7 @@ def _patched(ops: Ops, mine: WriteSet, overlap: Overlap, answer: Answer) -> Ops 
             drops = tuple(item for item in ops.drops if item.name not in overlap.births)
             patched = replace(ops, drops=drops)
         case Kind.DELETE_UPDATE, Answer.THEIRS:
-            patched = _without_deletes(ops, mine, overlap)
+            patched = _without_deletes(ops, overlap)
     return patched
 
 
@@ -205,10 +205,11 @@ def _column(ops: Ops, mine: WriteSet, overlap: Overlap, answer: Answer) -> Ops |
     )
 
 
-def _without_deletes(ops: Ops, mine: WriteSet, overlap: Overlap) -> Ops:
+def _without_deletes(ops: Ops, overlap: Overlap) -> Ops:
     """Mine deletes all but the rows that theirs updated: row by row, also where it removed whole chunks."""
     numbers = Numbering(overlap.tags)
-    gone = [numbers.rows(ids) for ids in (ops.rows.deletes, mine.removed) if ids is not None]
+    removed = whole_chunks(Tags(ops.removed_versions, ops.removed_ordinals, ops.removed_keyed))
+    gone = [numbers.rows(ids) for ids in (ops.rows.deletes, removed) if ids is not None]
     left = RowSet().union(*gone) - overlap.rows
     none = Ops()
     return replace(

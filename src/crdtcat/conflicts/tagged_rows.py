@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from crdtcat.clock.version_id import ID_BYTES
-from crdtcat.format.row_ids import ID, KeyedTag, RowIds, Tags
+from crdtcat.format.row_ids import ID, KeyedTag, RowIds, Tags, whole_chunks
 from crdtcat.format.sections import Array
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers
@@ -61,6 +61,15 @@ class TaggedRows:
         made._plain, made.rows = plain, rows
         made._keyed = {tag: len(plain) + at for at, tag in enumerate(keyed)}
         return made
+
+    @classmethod
+    def whole(cls, tags: Iterable[Tag]) -> TaggedRows:
+        """Every row of some chunks, however many they have."""
+        held = list(tags)
+        plain = [(tag[0], tag[1]) for tag in held if isinstance(tag[0], bytes)]
+        versions, ordinals = np.array([id for id, _ in plain], ID), [at for _, at in plain]
+        keyed = tuple(KeyedTag(*tag) for tag in held if isinstance(tag[0], str))
+        return cls([whole_chunks(Tags(versions, np.array(ordinals, np.uint32), keyed))])
 
     def __len__(self) -> int:
         """How many intervals."""

@@ -117,6 +117,16 @@ class WriteSet:
         """Whether it changes or deletes rows that were there, other than by key."""
         return bool(self.cells) or self.deletes
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether rows are gone by it, also such that it does not name: those of overwrites before it."""
+        return self.deletes or self.ops.is_overwrite
+
+    @property
+    def minds_rows(self) -> bool:
+        """Whether it matters to it which rows others took away."""
+        return self.touches_rows or self.ops.is_overwrite or bool(self.ops.drops)
+
     @cached_property
     def updated(self) -> tuple[tuple[frozenset[ColumnId], TaggedRows], ...]:
         """The cells it sets: rows by columns, each set of these once, however many chunks have the values."""

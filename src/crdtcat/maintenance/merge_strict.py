@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from crdtcat.cas.changes import alive_in, judged_by
+from crdtcat.cas.changes import judged_by
 from crdtcat.cas.claiming import Committing
 from crdtcat.cas.cold_claims import newest
 from crdtcat.cas.key_reading import key_reader
@@ -36,6 +36,7 @@ from crdtcat.cas.preparing import (
     transaction_slot,
 )
 from crdtcat.cas.reading import Note, asked_of
+from crdtcat.cas.seen_rows import SeenRows
 from crdtcat.cas.telling import tell_rest
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.conflicts.resolve import Policy
@@ -200,7 +201,7 @@ def _merged(target: Session, source: Session, pinned: Pinned, policy: Policy) ->
     change = MergedChange(
         target.folder, {}, {}, slot, policy, keys=target.settings.key,
         asked=asked_of(target, before.log, notes), key_reader=key_reader(target),
-        staged=staged, folders=(target.folder,), alive=alive_in(base),
+        staged=staged, folders=(target.folder,), seen_rows=SeenRows(base, births=common),
         places=tuple(np.flatnonzero(lacking).tolist()),
         seen={named[at : at + 1].tobytes(): at for at in range(len(named))},
         origins=frozenset(named[at : at + 1].tobytes() for at in np.flatnonzero(lacking).tolist()),
@@ -209,8 +210,9 @@ def _merged(target: Session, source: Session, pinned: Pinned, policy: Policy) ->
     commits = before.folded.standing & ~before.log.is_upkeep
     commits &= ~np.isin(before.log.operation, (TO_CAS, TO_MERGE))
     work.require_unchanged(change, notes, before.log)
-    work.judged(change, before.log, np.flatnonzero(commits).tolist())
-    commit_prepared(target.store, slot, [Prepared(work, change, newest(before.log), known_at)])
+    settled = work.judged(change, before.log, np.flatnonzero(commits).tolist())
+    assert isinstance(settled, MergedChange)
+    commit_prepared(target.store, slot, [Prepared(work, settled, newest(before.log), known_at)])
     assert work.step is not None
     try:
         after = target.head()

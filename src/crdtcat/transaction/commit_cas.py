@@ -13,12 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from crdtcat.cas.changes import KnownKeys, alive_in
+from crdtcat.cas.changes import KnownKeys
 from crdtcat.cas.claiming import Committing
 from crdtcat.cas.cold_claims import newest
 from crdtcat.cas.key_reading import key_reader
 from crdtcat.cas.preparing import Prepared, Switched, TransactionChange, commit_prepared, transaction_slot
 from crdtcat.cas.reading import claimed_above
+from crdtcat.cas.seen_rows import SeenRows
 from crdtcat.cas.telling import SHOWN_MAX, Stand, named, tell_all
 from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
@@ -88,7 +89,7 @@ def _claims(
             session.folder, {}, {}, slot, policy,
             keys=session.settings.key, staged=tuple(session.staged), folders=folders,
             asked=session.asked if serializable else None, key_reader=key_reader(session.base),
-            known=KnownKeys(session.base.state.log), alive=alive_in(seen),
+            known=KnownKeys(session.base.state.log), seen_rows=SeenRows(seen),
         )  # fmt: skip
         parent, chain = newest(session.pinned), session.base.chain
         known_at = chain.known_at if chain.parent == parent else -np.inf

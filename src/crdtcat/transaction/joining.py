@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from crdtcat.cas.changes import KnownKeys, alive_in, conflicts_with
+from crdtcat.cas.changes import KnownKeys, conflicts_with
 from crdtcat.cas.key_reading import key_reader
 from crdtcat.cas.preparing import TransactionChange
 from crdtcat.cas.reading import Asked, Read
 from crdtcat.cas.resolving import resolved
+from crdtcat.cas.seen_rows import SeenRows
 from crdtcat.cas.telling import ByTable, Found, is_open, named, take, tell_more
 from crdtcat.conflicts import Overlap, WriteSet
 from crdtcat.conflicts.resolve import Policy
@@ -107,7 +108,7 @@ class _Meeting:
             session.folder, {}, {}, Slot(Writer("", session.clock, 0)), policy,
             keys=session.settings.key, key_reader=key_reader(session),
             staged=tuple(fork.staged[fork.inherited :]),
-            known=KnownKeys(session.pinned, lambda: self._seen.log), alive=alive_in(lambda: self._seen),
+            known=KnownKeys(session.pinned, lambda: self._seen.log), seen_rows=SeenRows(lambda: self._seen),
         )  # fmt: skip
 
     @cached_property
