@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from crdtcat.spark import CrdtcatSource
 from crdtcat.spark.sink import BATCH_PROPERTY, StreamSink
 from crdtcat.spark.source import PlannedWriter
+from crdtcat.spark.writing import Report, WritePlan, plan_write
 
 
 def values(rows: Any) -> list[str]:
@@ -34,6 +36,34 @@ LAST = 3
 """The partition of four that is never written, if only half of a query is done."""
 
 
+def wait_for_another(plan: WritePlan) -> None:
+    """Until some task has committed; half a minute at most."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if plan.table in plan.catalog and len(plan.catalog.table(plan.table).history()):
+            return
+        time.sleep(0.05)
+
+
+class HalfPlan(WritePlan):
+    """A write of two tasks that commit by themselves: the first does, and then the second fails, every time
+    it is tried; before it commits its rows or, if the metadata say so, after."""
+
+    def run(self, batches: Iterator[pa.RecordBatch], partition: int) -> Report:
+        if partition == 0:
+            return super().run(batches, partition)
+        wait_for_another(self)
+        if self.metadata["committed"]:
+            super().run(batches, partition)
+        raise RuntimeError("the second task failed")
+
+
+def plan_half(*args: Any, **options: Any) -> HalfPlan:
+    """What `save` calls for a plan, where half of it is to be carried out."""
+    plan = plan_write(*args, **options)
+    return HalfPlan(**{item.name: getattr(plan, item.name) for item in fields(plan)})
+
+
 class _Failing(PlannedWriter):
     """Writes as it should, and then fails on the first attempt of every second partition."""
 
@@ -47,7 +77,7 @@ class _Failing(PlannedWriter):
             next(iterator, None)
             raise RuntimeError("failed before it was done")
         if self.how == "half" and task.partitionId() == LAST:
-            self._wait_for_another()
+            wait_for_another(self._plan)
             raise RuntimeError("failed before it was done, when another was")
         message = super().write(iterator)
         if self.how == "lost" and task.partitionId() == 0:
@@ -67,15 +97,6 @@ class _Failing(PlannedWriter):
         for file in Path(self._plan.metadata["folder"]).rglob("shuffle_*"):
             file.unlink()
         raise RuntimeError("failed after it was done, and the files of the stage before are lost")
-
-    def _wait_for_another(self) -> None:
-        """Until some task has committed; half a minute at most."""
-        catalog, name = self._plan.catalog, self._plan.table
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            if name in catalog and len(catalog.table(name).history()):
-                return
-            time.sleep(0.05)
 
     def commit(self, messages: Any) -> None:
         if self.how == "driver":

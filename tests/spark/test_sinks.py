@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
 from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument
 from crdtcat.spark import foreach_batch
-from tests.spark.rows import FAILURES, FailingSinkSource
+from tests.spark.rows import FAILURES, TRIES, FailingSinkSource, plan_half
 from tests.spark.test_streams import feed, files, finish
 
 
@@ -153,6 +153,43 @@ def test_foreach_batch_counts_every_batch_once(spark: Any, tmp_path: Path) -> No
     counts = {name: (head.version, len(head.void)) for name, head in heads.items()}
     # The first batch came twice, and one of its tasks thrice. Keys are dealt out anew, after what failed.
     assert counts == {"halves": (8, 4), "job": (2, 1), "task": (4, 3), "jobid": (2, 1), "taskid": (4, 2)}
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_upserts_of_a_batch_that_is_half_committed_count_once(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, committed: bool
+) -> None:
+    """By `foreachBatch`, tasks that commit by themselves. Of the first batch's two, one commits, the other
+    fails for good, before its commit or after; somebody writes every key of the batch; the query starts
+    again. What had been committed lies below the other's writes, and stays there when it comes again; what
+    had not comes above them."""
+    for number in range(4):
+        feed(tmp_path / "in", number)
+    lake = Catalog(tmp_path / "lake", upkeep=False)
+    saving = foreach_batch(lake, "t", commit="task", key=["id"], metadata={"committed": committed})
+
+    def run() -> None:
+        rows = files(spark, tmp_path / "in", 2).selectExpr("id % 30 as id", "id as n")
+        finish(rows.writeStream.foreachBatch(saving), tmp_path / "check")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("crdtcat.spark.saving.plan_write", plan_half)
+        with pytest.raises(PySparkException, match="the second task failed"):
+            run()
+    table = lake.table("t")
+    first = {id for id, _ in read_back(table)}
+    assert 0 < len(first) < 20 or (committed and len(first) == 20)
+    table.upsert([{"id": id, "n": -1} for id in range(20)])
+    run()
+    # The first batch holds 0 to 19; the second 0 to 9 again, and 20 to 29.
+    left = [(id, -1 if id in first else id) for id in range(10, 20)]
+    assert read_back(table) == [
+        *((id, id + 30) for id in range(10)),
+        *left,
+        *((id, id) for id in range(20, 30)),
+    ]
+    assert table.head().version == 5  # two tasks, twice, and somebody
+    assert len(table.head().void) == (TRIES + 1 if committed else 1)  # the first try stands
 
 
 def test_results_that_are_complete_or_updated(spark: Any, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from crdtcat.maintenance import checkpoint, upkeep
 from crdtcat.session import Session
 from crdtcat.spark.keys import TASKS_MAX, WriteName, job_key, saved, task_key
 from crdtcat.spark.types import table_schema
-from crdtcat.spark.worker import SentAhead, task_begins
+from crdtcat.spark.worker import SentAhead, pages_kept, task_begins
 from crdtcat.support.arguments import require_flag, require_names
 from crdtcat.support.interrupts import carried_through
 from crdtcat.table import Table
@@ -73,11 +73,10 @@ class WritePlan(SentAhead):
         `job`: one PUT per segment. `task`: as a stream writer, at most one version. Raises as those do.
         """
         task_begins()
-        rows = (batch for batch in batches if batch.num_rows)
+        with pages_kept():  # of the batches, too: the first is read within
+            part = self.staging.stage(batch for batch in batches if batch.num_rows)
         if not self.by_task:
-            part = self.staging.stage(rows)
             return Report(partition, part.rows, part=part)
-        part = self.staging.stage(rows)
         if not part.rows:
             return Report(partition, 0)
         session = self.catalog.table(self.table, self.branch)._session
