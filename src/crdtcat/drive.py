@@ -83,10 +83,16 @@ def reason(unclear: Unclear) -> str:
     return "the store gave no clear answer" if last is None else str(last.args[0])
 
 
-def run_aging(step: AgingT, store: Store, is_old: Callable[[], bool], unclear: Unclear) -> AgingT:
+def run_aging(
+    step: AgingT,
+    store: Store,
+    is_old: Callable[[], bool],
+    unclear: Unclear,
+    at_hand: Mapping[str, ObjectBytes] = MappingProxyType({}),
+) -> AgingT:
     """Run a step to its end, as `run` does, and tell it when what it has seen is old."""
     while wants := step.wants:
-        found = answers(store, wants, unclear)
+        found = answers(store, wants, unclear, at_hand)
         step = (step.aged() if is_old() else step).take(found)
     return step
 
@@ -101,7 +107,8 @@ def answers(
     if all(isinstance(want, Get) for want in wants):
         names = [want.name for want in wants if isinstance(want, Get)]
         asked = [name for name in names if name not in at_hand]
-        found = dict(zip(asked, store.get_many([(name, 0, None) for name in asked]), strict=True))
+        got = store.get_many([(name, 0, None) for name in asked]) if asked else ()
+        found = dict(zip(asked, got, strict=True))
         return [Got(at_hand.get(name) or found[name], store_now_ms(store)) for name in names]
     return [_answer(store, want, unclear) for want in wants]
 

@@ -34,6 +34,7 @@ _HEADER = struct.Struct("<BI")
 _CHECK_BYTES = 8
 _START = _HEADER.size + _CHECK_BYTES
 _ZSTD_LEVEL = 1
+_OPTIONS = pa.ipc.IpcWriteOptions()  # else pyarrow asks the environment for a format of long ago, each time
 
 
 def encode_inline(chunk: pa.Table) -> bytes:
@@ -43,7 +44,7 @@ def encode_inline(chunk: pa.Table) -> bytes:
     """
     schema = chunk.schema.remove_metadata()
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
+    with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as writer:
         for batch in chunk.combine_chunks().to_batches():
             writer.write_batch(batch)
     stream = sink.getvalue()

@@ -91,10 +91,11 @@ def _chosen(digest: bytes, every: int) -> bool:
 def bundle_block(session: Session, id: VersionId, *, everything: bool = True) -> CheckpointResult:
     """Bundle the block that ends with a chosen version, with what smaller bundles there are.
 
-    Costs one LIST page per 1,000 files, one small GET per bundle not seen before, one GET per version of the
-    block and per bundle taken in, and 1 PUT, or 2 where rows were inlined, for each 64 MiB of them. Unless
-    `everything` is to be seen, files below this handle's last block are not listed: under heavy load they are
-    nearly all, bundled long ago and waiting for their grace period to end. Raises `NotFound`: dropped.
+    Costs one LIST page per 1,000 files, one small GET per bundle not seen before, one GET per bundle taken in
+    and per version of the block, but for those that this handle stored lately and has at hand, and 1 PUT, or
+    2 where rows were inlined, for each 64 MiB of them. Unless `everything` is to be seen, files below this
+    handle's last block are not listed: under heavy load they are nearly all, bundled long ago and waiting for
+    their grace period to end. Raises `NotFound`: dropped.
     """
     began, listed_at = time.monotonic(), elapsed_clock()
     is_strict, own, done = (
@@ -132,7 +133,11 @@ def _bundled(
         plan = block_plan(session.folder, listed, names, summaries)
         unclear: Unclear = {}
         step = run_aging(
-            Bundler.begin(plan), session.store, lambda: elapsed_clock() - listed_at > young, unclear
+            Bundler.begin(plan),
+            session.store,
+            lambda: elapsed_clock() - listed_at > young,
+            unclear,
+            session.writer.recent.kept,
         )
         one = result_of(step, unclear)
         if step.bundle is None:

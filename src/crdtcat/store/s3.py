@@ -19,7 +19,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -35,7 +34,7 @@ from crdtcat.store.retry import Fault, RetryPolicy
 from crdtcat.store.s3_connection import client_of, connect, import_s3fs
 from crdtcat.store.s3_multipart import PART_BYTES, Upload
 from crdtcat.store.s3_uploads import Uploads
-from crdtcat.store.skew import SkewEstimate
+from crdtcat.store.skew import SkewEstimate, moment_ms
 from crdtcat.store.values import Answers, Content, Data, Names, NameTaken, ObjectInfo, Page, Range
 from crdtcat.support.scattered import Scattered
 
@@ -149,11 +148,9 @@ class S3Store(Store):
 
     def _learn_clock(self, answer: dict[str, Any], sent_ms: int) -> None:
         date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        try:
-            date_ms = int(parsedate_to_datetime(date).timestamp() * 1000)
-        except (TypeError, ValueError):  # no date, or none we can read: nothing is learned
-            return
-        self._skew.observe(date_ms, _DATE_RESOLUTION_MS, sent_ms, wall_ms())
+        date_ms = None if date is None else moment_ms(date)
+        if date_ms is not None:
+            self._skew.observe(date_ms, _DATE_RESOLUTION_MS, sent_ms, wall_ms())
 
     async def attempt(self, kind: Kind, name: str, call: Callable[[], Awaitable[_T]]) -> _T:
         """`_attempt` for requests that are under way together on the event loop."""

@@ -30,6 +30,7 @@ from urllib.parse import quote, unquote_plus, urlsplit
 from xml.etree import ElementTree as ET
 
 from crdtcat.store.requests import Kind
+from crdtcat.store.s3_sending import send
 
 OPERATIONS: Final[Mapping[str, Kind]] = {"get_object": "get", "put_object": "put", "list_objects_v2": "list"}
 """What can go the short way, and how it is counted."""
@@ -174,8 +175,6 @@ async def answer(client: Any, way: Way, operation: str, arguments: Mapping[str, 
     Raises `NotThisWay`; `ClientError` as botocore does for an answer that is not a success; and whatever its
     session does.
     """
-    from botocore.awsrequest import AWSPreparedRequest  # noqa: PLC0415 (an extra)
-
     method, path, body = _METHODS[operation], quoted(arguments.get("Key", "")), arguments.get("Body")
     query = _query(arguments) if operation == "list_objects_v2" else ""
     credentials = await client._request_signer._credentials.get_frozen_credentials()
@@ -183,15 +182,12 @@ async def answer(client: Any, way: Way, operation: str, arguments: Mapping[str, 
     headers |= {_HEADERS[name]: value for name, value in arguments.items() if name in _HEADERS}
     headers["user-agent"] = way.agent
     url = way.base + path + (f"?{query}" if query else "")
-    sent = AWSPreparedRequest(method, url, headers, body, stream_output=False)
-    response = await client._endpoint.http_session.send(sent)
-    data = await response.content
-    if response.status_code in _ELSEWHERE:
+    status, received, data = await send(client, method, url, headers, body)
+    if status in _ELSEWHERE:
         raise NotThisWay(again=True)
-    status = response.status_code
     if status < _ERRORS and operation != "get_object" and _IS_ERROR.match(data):
         status = _INTERNAL_ERROR
-    metadata = {"HTTPStatusCode": status, "HTTPHeaders": response.headers}
+    metadata = {"HTTPStatusCode": status, "HTTPHeaders": received}
     if status >= _ERRORS:
         raise _refusal(operation, metadata, data)
     try:

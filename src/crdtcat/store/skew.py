@@ -15,6 +15,9 @@ No request is ever made for this, and nothing is decided here.
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+
 from crdtcat.errors import InvalidArgument
 
 
@@ -44,3 +47,12 @@ class SkewEstimate:
             return None
         low, high = self._bounds
         return 0 if low <= 0 <= high else (low + high) // 2
+
+
+@lru_cache(maxsize=16)  # dates of HTTP name seconds: all answers of one second have the same
+def moment_ms(date: str) -> int | None:
+    """The moment that the header `Date` of an answer names, in milliseconds; None where it names none."""
+    try:
+        return int(parsedate_to_datetime(date).timestamp() * 1000)
+    except (TypeError, ValueError):
+        return None

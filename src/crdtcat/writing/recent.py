@@ -1,4 +1,5 @@
-"""Versions that a writer stored lately, for the next refresh of its handle: it need not ask for them.
+"""Versions that a writer stored lately, for the next refresh of its handle and for its upkeep: neither need
+ask for them.
 
 A version file never changes and is named by its content, so what was stored is what would be read. That it
 is there is still for the listing to say. Bounded: whoever commits on and on without looking asks for the
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-RECENT_FILES_MAX: Final = 16
+RECENT_FILES_MAX: Final = 64  # a block of upkeep, where nobody else writes
 RECENT_BYTES_MAX: Final = 2**18  # of each writer, and a process may have a thousand
 
 
@@ -29,6 +30,11 @@ class Recent:
                 break
             size -= len(kept.pop(oldest))
         self._kept = kept
+
+    @property
+    def kept(self) -> Mapping[str, bytes]:
+        """Bytes by name, for one who reads files again that may be the handle's own."""
+        return self._kept
 
     def taken(self) -> Mapping[str, bytes]:
         """Bytes by name, for one who is about to merge them; kept no longer."""

@@ -21,11 +21,11 @@ def chunk_sizes(options: Options) -> Sizes:
     return Sizes(options.chunk_rows_min, options.chunk_rows_target, options.chunk_rows_max)
 
 
-def slabs(table: pa.Table, nbytes: int) -> Iterator[tuple[pa.Table, int]]:
-    """A table in slices of about so many bytes, and how many each has: work on the first can begin."""
+def slabs(table: pa.Table, held: int, nbytes: int) -> Iterator[tuple[pa.Table, int]]:
+    """A table that has `held` bytes in slices of about so many, and how many each has: work on the first can
+    begin."""
     if not table.num_rows:
         return
-    held = table.nbytes
     if held <= nbytes:
         yield table, held
         return

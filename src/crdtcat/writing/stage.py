@@ -120,8 +120,9 @@ class Stager:
         table = conform(batch, self.fit.schema)
         self.rows += table.num_rows
         # Of rows that are all in memory more stretches may be begun, so that no core waits for the next.
-        self._spare = _cores() if table.nbytes > 2 * self._stretch_bytes else 0
-        for slab, nbytes in slabs(table, self._stretch_bytes):
+        held = table.nbytes
+        self._spare = _cores() if held > 2 * self._stretch_bytes else 0
+        for slab, nbytes in slabs(table, held, self._stretch_bytes):
             self._pending.append(slab)
             self._pending_bytes += nbytes
             if self._pending_bytes >= self._stretch_bytes:
@@ -178,6 +179,9 @@ class Stager:
             table = sorted_by_key(table, self._key)
         pieces, rest = self._pieces(table, last=last or bool(self._key))  # what follows has any key
         self._pending, self._pending_bytes = ([rest], rest.nbytes) if rest.num_rows else ([], 0)
+        if len(pieces) == 1:  # nearly every commit of few rows
+            yield pieces
+            return
         yield from evenly(pieces, [piece.table.nbytes for piece in pieces], self._stretch_bytes)
 
     def _pieces(self, table: pa.Table, *, last: bool) -> tuple[list[Piece], pa.Table]:
