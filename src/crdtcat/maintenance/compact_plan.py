@@ -45,7 +45,7 @@ def groups(head: Head, *, least: int, target: int) -> Iterator[list[int]]:
     yield from (crowd for crowd in shared if all(map(simple.is_entry, crowd)))
     entries = head.live
     rows, changed = head.rows.live_rows(entries), changed_entries(head)[entries]
-    stretch = _Stretch(target, _stretch_rows(head))
+    stretch = Stretch(target, stretch_rows(head))
     for entry, count, dirty in zip(entries.tolist(), rows.tolist(), changed.tolist(), strict=True):
         partition = int(head.log.partition[entry])
         if (dirty or count < least) and entry not in crowded and simple.is_entry(entry):
@@ -70,7 +70,7 @@ def changed_entries(head: Head) -> Array:
     return found
 
 
-def _stretch_rows(head: Head) -> int:
+def stretch_rows(head: Head) -> int:
     """About how many rows a scan reads at once: a power of two, so that what a compaction does to sizes makes
     no other stretches of the same rows."""
     log, live = head.log, head.live
@@ -78,7 +78,7 @@ def _stretch_rows(head: Head) -> int:
     return 1 << max(0, (UNIT_BYTES * rows // max(nbytes, 1)).bit_length() - 1)
 
 
-class _Stretch:
+class Stretch:
     """Groups that are open, by partition, until there are more rows since the first than may take turns."""
 
     def __init__(self, target: int, most: int) -> None:
