@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from crdtcat import Catalog, Table
 from crdtcat.maintenance.compact_keyed import KeyedCompactor, keyed_groups
@@ -115,3 +116,33 @@ def test_what_was_compacted_is_bundled_verified_and_read_by_newcomers(tmp_path: 
     matching = [row for row in rows if row["a"] is not None and row["a"] < 0 and row["id"] > 20]
     assert fresh.read(filter="a < 0 and id > 20").to_pylist() == matching
     assert fresh.verify("content").ok
+
+
+@pytest.mark.parametrize(
+    ("names", "key", "partition_by", "parts"),
+    [("pnx", ["n", "p"], ["p"], 2), ("nx", ["n"], ["bucket(4, n)"], 4)],
+    ids=["turns", "buckets"],
+)
+def test_partitions_that_take_turns_are_compacted_each_by_itself(
+    tmp_path: Path, names: str, key: list[str], partition_by: list[str], parts: int
+) -> None:
+    """Keys rise from commit to commit, and each has some of every partition: as many chunks are left."""
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    table = lake(tmp_path).create_table("t", schema, key=key, partition_by=partition_by)
+    for number in range(20):
+        made = [{"p": at % 2, "n": 8 * number + at, "x": number} for at in range(8)]
+        table.upsert([{name: row[name] for name in names} for row in made])
+    before, chunks = table.read(), len(table.head().chunks)
+    assert chunks > 30
+    assert f"compact(): {chunks} chunks become about {parts}" in str(table.stats())
+    assert table.compact().chunks_after == parts
+    assert table.read().equals(before)
+    assert table.compact().versions == 0
+    table.delete(keys=[tuple(before.slice(3, 1).to_pylist()[0][name] for name in key)])
+    table.upsert([{name: 9 if name == "x" else before[name][5].as_py() for name in names}])
+    expected = table.read()
+    while table.compact().versions:
+        assert table.read().equals(expected)
+    assert len(table.head().chunks) == parts
+    assert table.read(filter="n = 3").num_rows == 0
+    assert table.verify("content").ok

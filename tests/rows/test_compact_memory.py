@@ -11,8 +11,11 @@ import pytest
 
 from crdtcat import Table
 from crdtcat.maintenance import Progress, compact
-from tests.catalog.lakes import lake
+from crdtcat.maintenance.compact_plan import crowds
+from crdtcat.maintenance.rewrite import Rewriter
+from tests.catalog.lakes import another, lake
 from tests.memory import arrow_bytes
+from tests.rows.late import held_back
 
 MIB = 2**20
 
@@ -69,3 +72,49 @@ def test_peak_memory_does_not_depend_on_the_table() -> None:
     small, large = peak(stored(6)), peak(stored(30))
     assert large < 10 * MIB
     assert large < small + 3 * MIB
+
+
+def raced(chunks: int) -> Table:
+    """Chunks of 64 KiB, which two compacted at once, thirteen and fourteen together: every copy shares rows
+    with the next, so that all of them have to be replaced together."""
+    catalog = lake(inline_bytes=0, chunk_rows=4096)
+    table = catalog.create_table("t")
+    for number in range(chunks):
+        random = np.random.default_rng(number)
+        table.append(pa.table({"a": random.integers(0, 2**60, 4096), "b": random.random(4096)}))
+    other = another(catalog, inline_bytes=0).table("t")
+    arrives = held_back(other, lambda: other.compact(rows=13 * 4096))
+    table.compact(rows=14 * 4096)
+    arrives()
+    return table
+
+
+def gathered_most(monkeypatch: pytest.MonkeyPatch, table: Table) -> int:
+    """What Arrow holds at most once the rows of some entries are gathered."""
+    real, start, most = Rewriter.gather, arrow_bytes(), 0
+
+    def gather(self: Rewriter, entries: Any) -> Any:
+        nonlocal most
+        found = real(self, entries)
+        most = max(most, arrow_bytes() - start)
+        return found
+
+    gc.collect()
+    with monkeypatch.context() as patched:
+        patched.setattr(Rewriter, "gather", gather)
+        result = table.compact(rows=14 * 4096)
+    assert result.rows_left_out == 0, "copies of a row are one row"
+    return most
+
+
+def test_what_compactions_at_once_left_is_taken_in_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = raced(40), raced(168)
+    (crowd,) = crowds(large.head())
+    assert len(crowd) == 12 + 13
+    before = large.read()
+    least, most = (gathered_most(monkeypatch, table) for table in (small, large))
+    assert most < 6 * MIB
+    assert most < least + MIB
+    assert large.read().equals(before)
+    assert not crowds(large.head())
+    assert large.verify("content").ok

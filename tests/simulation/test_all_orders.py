@@ -23,6 +23,7 @@ by_pair = pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0].nam
 by_clocks = pytest.mark.parametrize("clocks", ["standing", "in step"])
 
 
+@pytest.mark.timeout(3600)
 @by_pair
 def test_every_order(pair: tuple[Verb, Verb]) -> None:
     """A sample of the worlds, drawn at random, in which the same log in other files is another moment."""

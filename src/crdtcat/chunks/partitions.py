@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,7 @@ from crdtcat.chunks.narrow import restored
 from crdtcat.chunks.storage_types import to_storage
 from crdtcat.chunks.transforms import NAN, PERIODS, one_nan
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded
+from crdtcat.intervals.runs import Integers
 from crdtcat.support.showing import shown
 
 if TYPE_CHECKING:
@@ -181,6 +182,13 @@ class Partitioning:
             (values[group], table.slice(start, end - start))
             for group, start, end in zip(order, starts, ends, strict=True)
         ]
+
+    def numbered(self, table: pa.Table) -> Iterator[tuple[Values, Integers]]:
+        """The numbers of the rows of each partition, as `split` has them."""
+        names = list(dict.fromkeys(field.column for field in self.fields))
+        number = "~".join(["", *names, ""])  # longer than any of them, so none of them
+        rows = table.select(names).append_column(number, pa.array(np.arange(table.num_rows)))
+        yield from ((values, np.asarray(part[number])) for values, part in self.split(rows))
 
     def bounds(self, index: int, value: Any, t: pa.DataType) -> tuple[Any, Any] | None:
         """What a partition's value of field `index` says about its column, of type `t` when it was written.

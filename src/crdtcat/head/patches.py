@@ -23,6 +23,13 @@ class Strips(NamedTuple):
     start: Integers
     stop: Integers
 
+    def joined(self) -> Strips:
+        """Neighbours that follow one another in one entry, as one."""
+        follows = (self.entry[1:] == self.entry[:-1]) & (self.start[1:] == self.stop[:-1])
+        first = np.flatnonzero(np.concatenate(([True], ~follows))[: len(self.entry)])
+        last = np.append(first[1:], len(self.entry))[: len(first)] - 1
+        return Strips(self.entry[first], self.start[first], self.stop[last])
+
 
 class Patches(NamedTuple):
     """Newer cells: parallel arrays, sorted by entry, age and source: what one chunk holds is together.

@@ -101,11 +101,7 @@ class Rows:
     def strips(self) -> Strips:
         """What is read of entries, in row order: pieces, joined where they lie in a row in one entry."""
         pieces = self.pieces
-        stop = pieces.at + pieces.stop - pieces.start
-        follows = (pieces.entry[1:] == pieces.entry[:-1]) & (pieces.at[1:] == stop[:-1])
-        first = np.flatnonzero(np.concatenate(([True], ~follows))[: pieces.size])
-        last = np.append(first[1:], pieces.size)[: len(first)] - 1
-        return Strips(pieces.entry[first], pieces.at[first], stop[last])
+        return Strips(pieces.entry, pieces.at, pieces.at + pieces.stop - pieces.start).joined()
 
     @cached_property
     def entries(self) -> Integers:
@@ -218,6 +214,13 @@ class Rows:
             return self._log.rows[entries].view(np.int64)  # of a copy: far below 2**63, and not copied again
         live: Integers = self._counts[entries]
         return live
+
+    def spare_rows(self, entries: Array) -> int:
+        """How many rows that some entries hold are read from others. O(spares)."""
+        if self.is_plain:
+            return 0
+        spares = self._by_birth[1]
+        return int((spares.stop - spares.start)[np.isin(spares.entry, entries)].sum())
 
     @cached_property
     def _counts(self) -> Integers:

@@ -39,8 +39,7 @@ class Settle:
     def write(self, work: Rewriter) -> list[int]:
         """Write everything. Tells nothing."""
         for group in self.groups:
-            for partition, rows in work.partitioned(work.gather(group)):
-                _write(work, partition, rows, self.rows)
+            work.rewrite(group, self.rows)
         return []
 
 

@@ -5,7 +5,8 @@ log until it is expired. A compaction may run beside writers and other compactio
 and it counts only where everything it folded does (`crdtcat.head.compactions`). If columns are named, rows
 are put in their order first (`crdtcat.maintenance.cluster`); what is in order is compacted like any other.
 
-Memory: one group of chunks at a time, and the encoded segment of a commit.
+Memory: one group of chunks at a time, of those that share rows a commit's worth, and the encoded segment of a
+commit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from crdtcat.maintenance.cluster import Clusterer, check_columns
 from crdtcat.maintenance.compact_keyed import Done, KeyedCompactor, keyed_groups
 from crdtcat.maintenance.compact_plan import groups
 from crdtcat.maintenance.progress import Progress, Tell, teller
-from crdtcat.maintenance.rewrite import Counts, Rewriter, cut
+from crdtcat.maintenance.rewrite import Counts, Rewriter
 from crdtcat.session import Session
 from crdtcat.support.showing import shown
 
@@ -175,9 +176,7 @@ class Compactor:
 
     def add(self, group: Sequence[int]) -> None:
         """Take one group; publishes what has gathered if it is enough."""
-        for partition, rows in self._work.partitioned(self._work.gather(group)):
-            for piece in cut(len(rows.entry), self._rows_max):
-                self._work.write(partition, rows.take(piece))
+        self._work.rewrite(group, self._rows_max)
         if self._work.waiting_bytes >= rewrite.COMMIT_BYTES:
             self.publish()
 

@@ -5,8 +5,10 @@ so a late upsert meets it as it would have met the original. Cells below a delet
 that an overwrite took, are left out: the delete itself, and what the overwrite named, stay in the log, for
 those who bring older cells later. Cells that a greater overwrite outdated are kept: they hide older ones.
 
-Small chunks beside each other become one. A group of overlapping chunks is written as one version. Its rows
-come by rising key, and are stored as they come: memory is what merging holds, and `HELD_BYTES` of its rows.
+Small chunks of a partition become one, if none of it that is not small lies between them; chunks of others
+may, or overlap them (`crdtcat.maintenance.compact_plan` says how far). A group of overlapping chunks is
+written as one version. Its rows come by rising key, and are stored as they come: memory is what merging
+holds, and `HELD_BYTES` of its rows.
 """
 
 from __future__ import annotations
@@ -33,15 +35,17 @@ from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
 from crdtcat.maintenance.compact_plan import (
     Simple,
+    Stretch,
     columns_rest_on,
     copy_columns,
     ended_columns,
+    stretch_rows,
     unlike,
 )
 from crdtcat.protocol import Put
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.merge import ABSENT, Folded
-from crdtcat.scan.merge_plan import Beside, Group, MergePlan, plan_merge
+from crdtcat.scan.merge_plan import Beside, Group, plan_merge
 from crdtcat.scan.merge_read import Reading
 from crdtcat.scan.plan import make_plan
 from crdtcat.session import Session
@@ -65,13 +69,23 @@ class Done:
 
 def keyed_groups(head: Head, keyed: KeyedRows, *, least: int, target: int) -> Iterator[Group]:
     """What is worth writing anew, each in one partition: what overlaps, was deleted from, or is small."""
-    simple = Simple(head)
+    simple, stretch = Simple(head), Stretch(target, stretch_rows(head))
     plan = plan_merge(head, keyed, np.arange(len(keyed.entries)))
     for item in plan.items:
+        anew: list[Group] = []
+        chunks, may_join = plan.chunks[item].tolist() if isinstance(item, slice) else item.chunks, True
         if isinstance(item, Group):
-            yield from _overlapping(head, keyed, item, simple)
-        else:
-            yield from _small(head, plan, item, simple, (least, target))
+            anew = list(_overlapping(head, keyed, item, simple))
+            yield from anew
+            may_join = len(chunks) > 1 and not item.beside  # they overlap chunks of other partitions only
+        taken = {chunk for group in anew for chunk in group.chunks}
+        for chunk in chunks:
+            rows, partition = int(head.log.rows[chunk]), int(head.log.partition[chunk])
+            if may_join and chunk not in taken and rows < least and simple.is_chunk(chunk):
+                yield from map(_joined, stretch.add(chunk, rows, partition, dirty=False))
+            else:
+                yield from map(_joined, stretch.passed(rows, partition))
+    yield from map(_joined, stretch.rest())
 
 
 def _overlapping(head: Head, keyed: KeyedRows, group: Group, simple: Simple) -> Iterator[Group]:
@@ -97,27 +111,8 @@ def folded_beside(keyed: KeyedRows, beside: Iterable[Beside]) -> tuple[Beside, .
     return tuple(one for one in beside if one.deletes >= 0 or len(keyed.takers(one.chunk)))
 
 
-def _small(
-    head: Head, plan: MergePlan, item: slice, simple: Simple, sizes: tuple[int, int]
-) -> Iterator[Group]:
-    """Neighbours in the order of keys, in one partition, that fit into one chunk."""
-    least, target = sizes
-    log = head.log
-    run: list[int] = []
-    for chunk in plan.chunks[item].tolist():
-        small = int(log.rows[chunk]) < least and simple.is_chunk(chunk)
-        together = int(log.rows[[*run, chunk]].sum()) <= target
-        if run and not (small and together and log.partition[chunk] == log.partition[run[0]]):
-            yield from _joined(run)
-            run = []
-        if small:
-            run.append(chunk)
-    yield from _joined(run)
-
-
-def _joined(run: Sequence[int]) -> Iterator[Group]:
-    if len(run) > 1:
-        yield Group(tuple(run), (None,) * len(run), (), None, None)
+def _joined(run: Sequence[int]) -> Group:
+    return Group(tuple(run), (None,) * len(run), (), None, None)
 
 
 @dataclass

@@ -1,11 +1,13 @@
 """What to compact: which entries, together with which.
 
 Worth it are entries with fewer rows than a chunk should have, and entries that are not read as they are:
-rows gone from them, newer cells over them, other rows between theirs. Neighbours in row order that are worth
-it go into one group while they have room in a chunk of target size and lie in one partition. Entries that
-hold copies of the same rows go into one group whatever their size: a compaction writes every row of every
-entry it replaces. Entries whose columns need more than one field to read (after concurrent additions, or a
-type that does not fit) are left as they are.
+rows gone from them, newer cells over them, other rows of their partition between theirs. Entries that are
+worth it, and have none of their partition between them that is not, go into one group while they have room in
+a chunk of target size. Rows of other partitions may lie between theirs, and stay there; whoever reads all of
+them in order holds a chunk of each partition, so a *stretch* of row order in which partitions take turns is
+no longer than what a scan reads at once. Entries that hold copies of the same rows go into one group whatever
+their size: a compaction writes every row of every entry it replaces. Entries whose columns need more than one
+field to read (after concurrent additions, or a type that does not fit) are left as they are.
 
 Values of a column that was dropped are left out. They show nowhere, as long as the drop counts; so a copy
 rests on it. But a cell that the drop had not seen may still come, and brings the column back: a row's own
@@ -31,47 +33,105 @@ from crdtcat.format.schema_code import StoredField
 from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
+from crdtcat.head.patches import Strips
+from crdtcat.scan.units import UNIT_BYTES
 
 
 def groups(head: Head, *, least: int, target: int) -> Iterator[list[int]]:
-    """Groups of entries to write anew, in row order. O(entries + strips)."""
+    """Groups of entries to write anew. O(entries + strips)."""
     simple = Simple(head)
     shared = crowds(head)
     crowded = {entry for crowd in shared for entry in crowd}
     yield from (crowd for crowd in shared if all(map(simple.is_entry, crowd)))
     entries = head.live
-    rows, changed = head.rows.live_rows(entries), ~head.rows.untouched(entries)
-    group = _Group(target)
+    rows, changed = head.rows.live_rows(entries), changed_entries(head)[entries]
+    stretch = Stretch(target, stretch_rows(head))
     for entry, count, dirty in zip(entries.tolist(), rows.tolist(), changed.tolist(), strict=True):
-        worth = (dirty or count < least) and entry not in crowded and simple.is_entry(entry)
         partition = int(head.log.partition[entry])
-        if not worth or not group.has_room(count, partition):
-            yield from group.taken()
-        if worth:
-            group.add(entry, count, partition, dirty=dirty)
-    yield from group.taken()
+        if (dirty or count < least) and entry not in crowded and simple.is_entry(entry):
+            yield from stretch.add(entry, count, partition, dirty=dirty)
+        else:
+            yield from stretch.passed(count, partition)
+    yield from stretch.rest()
+
+
+def changed_entries(head: Head) -> Array:
+    """Per chunk, whether it is an entry with rows gone from it, newer cells over it, or others of its
+    partition between its rows. O(strips)."""
+    rows, log = head.rows, head.log
+    found = np.zeros(log.chunk_count, bool)
+    if rows.is_plain:
+        return found
+    by_partition = np.argsort(log.partition[rows.strips.entry], kind="stable")
+    strips = Strips(*(column[by_partition] for column in rows.strips)).joined()
+    whole = (strips.start == 0) & (strips.stop == log.rows[strips.entry].astype(np.int64))
+    for entries in (strips.entry[~whole], rows.holes.entry, rows.patches.entry):
+        found[entries] = True
+    return found
+
+
+def stretch_rows(head: Head) -> int:
+    """About how many rows a scan reads at once: a power of two, so that what a compaction does to sizes makes
+    no other stretches of the same rows."""
+    log, live = head.log, head.live
+    rows, nbytes = int(log.rows[live].sum()), int(log.nbytes[live].sum())
+    return 1 << max(0, (UNIT_BYTES * rows // max(nbytes, 1)).bit_length() - 1)
+
+
+class Stretch:
+    """Groups that are open, by partition, until there are more rows since the first than may take turns."""
+
+    def __init__(self, target: int, most: int) -> None:
+        self._target, self._most = target, most
+        self._open: dict[int, _Group] = {}
+        self._rows = 0
+
+    def add(self, entry: int, rows: int, partition: int, *, dirty: bool) -> Iterator[list[int]]:
+        """Take one more entry; gives the groups that it does not go with."""
+        if self._rows + rows > self._most and self._open.keys() != {partition}:
+            yield from self.rest()
+        if partition in self._open and not self._open[partition].has_room(rows):
+            yield from self._ended(partition)
+        self._open.setdefault(partition, _Group(self._target)).add(entry, rows, dirty=dirty)
+        self._rows += rows
+
+    def passed(self, rows: int, partition: int) -> Iterator[list[int]]:
+        """Leave one out; gives what it lies behind in its partition."""
+        yield from self._ended(partition)
+        if self._open:
+            self._rows += rows
+
+    def rest(self) -> Iterator[list[int]]:
+        """Everything that is open."""
+        for partition in list(self._open):
+            yield from self._ended(partition)
+
+    def _ended(self, partition: int) -> Iterator[list[int]]:
+        if partition in self._open:
+            yield from self._open.pop(partition).taken()
+        if not self._open:
+            self._rows = 0
 
 
 class _Group:
-    """Neighbours in one partition, up to a number of rows."""
+    """Entries of one partition, up to a number of rows."""
 
     def __init__(self, target: int) -> None:
         self._target = target
         self._entries: list[int] = []
-        self._rows, self._partition, self._dirty = 0, -1, False
+        self._rows, self._dirty = 0, False
 
-    def has_room(self, rows: int, partition: int) -> bool:
-        return not self._entries or (partition == self._partition and self._rows + rows <= self._target)
+    def has_room(self, rows: int) -> bool:
+        return self._rows + rows <= self._target
 
-    def add(self, entry: int, rows: int, partition: int, *, dirty: bool) -> None:
+    def add(self, entry: int, rows: int, *, dirty: bool) -> None:
         self._entries.append(entry)
-        self._rows, self._partition, self._dirty = self._rows + rows, partition, self._dirty or dirty
+        self._rows, self._dirty = self._rows + rows, self._dirty or dirty
 
     def taken(self) -> Iterator[list[int]]:
         """The group, if it is worth it: a single entry is only if it is not read as it is."""
         if len(self._entries) > 1 or self._dirty:
             yield self._entries
-        self._entries, self._rows, self._dirty = [], 0, False
 
 
 def crowds(head: Head) -> list[list[int]]:

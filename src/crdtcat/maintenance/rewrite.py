@@ -3,7 +3,8 @@
 Rows are gathered with everything that lies over them folded in and what is deleted left out; folded cells
 keep their age, so a late update meets them as it would have met the overlay. A version that takes the place
 of entries holds every row of each, and names all versions it folded: it counts only where they do
-(`crdtcat.head.compactions`).
+(`crdtcat.head.compactions`). Entries that share rows have to be replaced by one version, however many
+compactions at once have left: it is stored segment by segment before it is published.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from crdtcat.chunks.partitions import encode_values, parse_partitioning
 from crdtcat.chunks.read import FooterCache
+from crdtcat.clock.hlc import wall_ms
 from crdtcat.format.kinds import COPY
 from crdtcat.format.ops import Ops
 from crdtcat.format.row_ops import Copy, RowOps, Stamps
@@ -35,7 +37,9 @@ from crdtcat.scan.located import all_rows_of
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.shown import as_shown
 from crdtcat.session import Session
-from crdtcat.writing.made import MadeChunk, stage_made
+from crdtcat.writing.bodies import joined_bodies
+from crdtcat.writing.made import Made, MadeChunk, stage_made
+from crdtcat.writing.staged import require_in_time
 from crdtcat.writing.writer import Writer
 
 COMMIT_BYTES: Final = 128 * 2**20  # Arrow content that one version of a compaction holds, about
@@ -93,15 +97,6 @@ class Rewritten:
     puts: tuple[Put, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class _Written:
-    """One chunk, before it is known which ordinal it gets."""
-
-    chunk: MadeChunk
-    rows: Gathered
-    stamps: tuple[Stamps, ...]
-
-
 @dataclass(eq=False)
 class Rewriter:
     """Gathers rows of entries of one head, and publishes them in other chunks.
@@ -127,9 +122,51 @@ class Rewriter:
         plan = make_plan(self.head, None, None)
         reader = ChunkReader(plan, self.session.store, FooterCache(), verify=self.session.options.verify)
         self._changed = ChangedEntries(plan, reader)
-        self._waiting: list[_Written] = []
+        self._waiting: list[MadeChunk] = []
+        self._stored: list[Mapping[str, Any]] = []
+        self._since_ms: int | None = None
+        self._copies: list[Copy] = []
         self._replaced: list[int] = []
         self.waiting_bytes = 0
+
+    def rewrite(self, group: Sequence[int], most: int) -> None:
+        """Write all rows of some entries anew, where they stand, in chunks of at most so many rows.
+
+        What is more than a chunk is read, and stored, a commit's worth at a time.
+        """
+        for batch in self._batches(group, most):
+            if self.waiting_bytes >= COMMIT_BYTES:
+                self._store()
+            for partition, rows in self.partitioned(self.gather(batch)):
+                for piece in cut(len(rows.entry), most):
+                    self.write(partition, rows.take(piece))
+
+    def _batches(self, group: Sequence[int], most: int) -> Iterator[list[int]]:
+        """The entries in row order, as many as one commit holds; those that nothing is read from last."""
+        rows, live = self.head.rows, self.head.live
+        if int(rows.live_rows(np.array(group, np.int64)).sum()) <= most:
+            yield list(group)
+            return
+        mine = live[np.isin(live, group)]
+        number = np.cumsum(rows.bytes_read[mine]) // COMMIT_BYTES
+        batches = [mine[number == which].tolist() for which in np.unique(number)]
+        batches[-1] += np.setdiff1d(group, mine).tolist()
+        yield from batches
+
+    def _store(self) -> None:
+        """Store what waits. It is part of the version that is published next; until then, garbage."""
+        if self._since_ms is None:
+            self._since_ms = wall_ms()
+        made = self._made(0)
+        for put in made.puts:
+            self.session.store.put(put.name, put.data)
+        self._stored.append(made.body)
+
+    def _made(self, inline_bytes: int) -> Made:
+        made = stage_made(self._waiting, inline_bytes)
+        self.counts.bytes += sum(len(put.data) for put in made.puts) + sum(map(len, made.body.get("i") or ()))
+        self._waiting, self.waiting_bytes = [], 0
+        return made
 
     def gather(self, entries: Sequence[int]) -> Gathered:
         """All rows of some entries, in row order. Whoever asks writes them, each once, before publishing."""
@@ -149,27 +186,24 @@ class Rewriter:
         self._replaced += entries
         self.counts.chunks_before += len(entries)
         self.counts.cells_folded += sum(int((found > OLDEST).sum()) for found in shown)
-        self.counts.rows_left_out += int(self.head.log.rows[chosen].sum()) - len(index)
+        spare = self.head.rows.spare_rows(chosen)
+        self.counts.rows_left_out += int(self.head.log.rows[chosen].sum()) - len(index) - spare
         return Gathered(rows, entry, offset, ages)
 
     def partitioned(self, gathered: Gathered) -> Iterator[tuple[bytes | None, Gathered]]:
-        """Rows by the partition they are in now, which is not where they were born if they were moved.
-
-        The rows are of entries in one partition.
-        """
+        """Rows by the partition they are in now, which is not where they were born if they were moved."""
         head, entries = self.head, np.unique(gathered.entry)
         partitioning = parse_partitioning(head.settings.partition_by)
-        number = int(head.log.partition[entries[0]]) if len(entries) else NONE
-        if not partitioning.fields or number == NONE:
+        numbers = np.unique(head.log.partition[entries])
+        if not partitioning.fields or not len(numbers) or numbers[0] == NONE:
             yield None, gathered
             return
-        if not len(np.intersect1d(head.rows.patches.entry, entries)):
-            yield head.log.partitions[number], gathered
+        if len(numbers) == 1 and not len(np.intersect1d(head.rows.patches.entry, entries)):
+            yield head.log.partitions[int(numbers[0])], gathered
             return
         shown = as_shown(self.columns, gathered.rows, _schema(self.columns))
-        numbered = shown.append_column(_NUMBER, pa.array(np.arange(shown.num_rows)))
-        for values, part in partitioning.split(numbered):
-            yield encode_values(values), gathered.take(np.asarray(part[_NUMBER]))
+        for values, rows in partitioning.numbered(shown):
+            yield encode_values(values), gathered.take(rows)
 
     def write(self, partition: bytes | None, gathered: Gathered) -> None:
         """Make one chunk. Its ordinal is how many were made before it since the last `publish`."""
@@ -185,15 +219,21 @@ class Rewriter:
             narrow = np.uint8 if len(ids) < 256 else np.uint16 if len(ids) < 65_536 else np.uint32
             rows = rows.append_column(title, pa.array(numbers[1:].astype(narrow)))
         fields = tuple(_field(column) for column in columns)
-        made = MadeChunk(rows, fields, COPY, partition)
-        self._waiting.append(_Written(made, gathered, tuple(stamps)))
+        born = row_ids(self.head, gathered.entry, gathered.offset)
+        stands = bool(self.rises_by)
+        copy = Copy(len(self._copies), born, tuple(stamps), stands=stands, rises_by=self.rises_by)
+        self._copies.append(copy)
+        self._waiting.append(MadeChunk(rows, fields, COPY, partition))
         self.waiting_bytes += rows.nbytes
+        self.counts.rows += rows.num_rows
 
     def publish(self) -> Version | None:
         """Make what was written visible, as one version; `None` where there is nothing."""
-        staged = self.staged()
+        since_ms, staged = self._since_ms, self.staged()
         if staged is None:
             return None
+        if since_ms is not None:
+            require_in_time(since_ms)
         self.counts.versions += 1
         return published(self.session, self.head, staged, self._writer)
 
@@ -201,27 +241,13 @@ class Rewriter:
         """What was written, as a version that is not published; `None` where there is nothing. No request."""
         if not self._replaced:
             return None
-        head, waiting = self.head, self._waiting
-        replaced = np.array(self._replaced, np.int64)
-        copies = tuple(
-            Copy(
-                ordinal,
-                row_ids(head, item.rows.entry, item.rows.offset),
-                item.stamps,
-                stands=bool(self.rises_by),
-                rises_by=self.rises_by,
-            )
-            for ordinal, item in enumerate(waiting)
-        )
-        made = stage_made([item.chunk for item in waiting], self.session.options.inline_bytes)
+        head, copies, replaced = self.head, tuple(self._copies), np.array(self._replaced, np.int64)
+        made = self._made(0 if self._stored else self.session.options.inline_bytes)
         folded = head.log.ids[self._folded(replaced)]
         done = RowOps(copies=copies, replaces=tags_of(head.log, replaced)[0], folded=folded)
-        body = {**made.body, "x": Ops(rows=done).encode()}
-        counts = self.counts
-        counts.chunks_after += len(waiting)
-        counts.rows += sum(len(item.rows.entry) for item in waiting)
-        counts.bytes += sum(len(put.data) for put in made.puts) + sum(map(len, made.body.get("i") or ()))
-        self._waiting, self._replaced, self.waiting_bytes = [], [], 0
+        body = {**joined_bodies([*self._stored, made.body]), "x": Ops(rows=done).encode()}
+        self.counts.chunks_after += len(copies)
+        self._stored, self._since_ms, self._copies, self._replaced = [], None, [], []
         return Rewritten("cluster" if self.rises_by else "compact", body, tuple(made.puts))
 
     def _folded(self, replaced: Integers) -> Integers:
@@ -237,9 +263,6 @@ def published(session: Session, head: Head, staged: Rewritten, writer: Writer | 
     if staged.operation == "compact" and writer is None:
         writer = session.upkeep_writer()
     return session.commit(staged.operation, body=staged.body, puts=staged.puts, seen=head, writer=writer)
-
-
-_NUMBER: Final = "~number"
 
 
 def cut(rows: int, most: int) -> Iterator[Integers]:

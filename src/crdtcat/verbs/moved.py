@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
 from crdtcat.chunks.partitions import Partitioning, encode_values
 from crdtcat.errors import InvalidArgument
@@ -29,8 +27,6 @@ from crdtcat.session import Session
 
 RowPlaces = tuple[Integers, Integers]
 """Rows as entries and offsets in them."""
-
-_NUMBER: Final = "~number"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +71,8 @@ def moved_rows(session: Session, head: Head, partitioning: Partitioning) -> Move
         for rows in located(plan, execution):
             shown = as_shown(plan.columns, rows.rows, plan.schema)
             partition = np.empty(shown.num_rows, np.int64)
-            for values, part in partitioning.split(shown.append_column(_NUMBER, pa.array(range(len(shown))))):
-                partition[np.asarray(part[_NUMBER])] = known.setdefault(encode_values(values), len(known))
+            for values, numbers in partitioning.numbered(shown):
+                partition[numbers] = known.setdefault(encode_values(values), len(known))
             found.append((rows.entry, rows.offset, partition))
     empty = np.empty(0, np.int64)
     entry, offset, partition = (np.concatenate([empty, *(part[at] for part in found)]) for at in range(3))
