@@ -30,12 +30,16 @@ settings.load_profile("ci" if os.environ.get("CI") else "anywhere")
 pytest.register_assert_rewrite("crdtcat.testing.store_conformance", "crdtcat.testing.store_concurrency")
 
 
+SESSIONS = {"spark", "registered"}
+"""Fixtures that are a Spark session."""
+
+
 @lru_cache
 def with_session(file: str) -> frozenset[str]:
     """The tests of a file that take the Spark session, by name: read, since who deals out imports nothing."""
     tree = ast.parse((Path(__file__).parents[1] / file).read_text())
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    return frozenset(node.name for node in functions if "spark" in [arg.arg for arg in node.args.args])
+    return frozenset(node.name for node in functions if SESSIONS & {arg.arg for arg in node.args.args})
 
 
 class OneForSpark(LoadScopeScheduling):  # type: ignore[misc]

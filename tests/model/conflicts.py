@@ -3,8 +3,9 @@
 Decisions:
 - Of the writes to one cell or property, the greatest id wins. A loser is a write that no other write to that
   cell had seen: what somebody knowingly replaced is history, not a conflict.
-- An update of a row that a delete or a greater overwrite took away is listed unless that one had seen it. In
-  a keyed table a version may delete a key and write it anew: that it has seen itself does not count. What an
+- An update of a row that a delete or a greater overwrite took away is listed unless that one had seen it.
+  Whoever had seen that the row was gone did not take it away, though it may name it with its chunk. In a
+  keyed table a version may delete a key and write it anew: that it has seen itself does not count. What an
   overwrite saw there and took away is not lost to a delete that had not seen it.
 - A row that no standing version added (its author's key was used before, for other rows) is not there to be
   updated or lost.
@@ -134,9 +135,10 @@ def _lost_updates(view: View) -> Iterable[Conflict]:
                 and version.id > born.id
                 and contains(version.overwrite, partition)
             }
+        first = {taker for taker in takers if not any(taker.saw(other) for other in takers - {taker})}
         for loser in authors:
-            if takers and not any(taker.saw(loser) for taker in takers):
-                winner = max(takers, key=lambda version: version.id)
+            if first and not any(taker.saw(loser) for taker in first):
+                winner = max(first, key=lambda version: version.id)
                 yield Conflict("update of a row that is gone", (row, name), winner.id, loser.id)
 
 

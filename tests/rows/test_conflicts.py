@@ -117,6 +117,31 @@ def test_what_was_lost_of_a_column_that_was_dropped_since() -> None:
         first.compact()
 
 
+@pytest.mark.parametrize("verb", ["restore", "overwrite", "delete", "write"])
+def test_rows_that_were_gone_before_are_taken_by_nobody_else(verb: str) -> None:
+    """Where nobody compacted, an overwrite that has seen both names the whole chunk, dead row and all."""
+    listed = []
+    for compacted in (False, True):
+        first, second = two_handles()
+        start = first.head().snapshot
+        arrive = held_back(second, lambda table=second: table.update("id = 4", {"b": -1}))  # type: ignore[misc]
+        deleted = first.delete("id = 4")
+        arrive()
+        if compacted:
+            first.compact()
+        if verb == "restore":
+            first.restore(start)
+        elif verb == "delete":
+            first.delete("id >= 0")
+        else:
+            getattr(first, verb)([{"id": 9, "a": "new", "b": 9}])
+        (lost,) = first.conflicts()
+        assert lost.winner == deleted.id
+        assert first.lost_values(lost)["b"].to_pylist() == [-1]
+        listed.append((lost.kind, lost.subject, [interval[1:] for interval in lost.rows]))
+    assert listed[0] == listed[1]
+
+
 def test_an_update_of_no_row_is_no_misfit() -> None:
     """It named a column which somebody else, unseen, made another of: but it wrote nothing."""
     first, second = two_handles()

@@ -2,7 +2,9 @@
 
 Of the writes to one cell the greatest version wins. A loser is one that no other write to that cell had seen:
 what somebody knowingly replaced is history, not a conflict. An update of a row that was deleted, or that a
-greater overwrite took away, is lost unless one of those who took it had seen the update.
+greater overwrite took away, is lost unless one of those who took it had seen the update. Whoever knew that
+a row was gone did not take it: a chunk that is removed as a whole may hold such rows, and its compacted copy
+does not.
 
 Worked out from intervals in ops, in arrays: rows on which several versions rewrote the same column are found
 by cutting all intervals at all their ends. Reads no data; compactions change nothing here.
@@ -114,7 +116,9 @@ def _rewritten_in_vain(
         rows = RowSet(part.birth[mine], part.start[mine], part.stop[mine]) & taken
         if not len(rows):
             continue
-        mine_taken = {at: theirs & rows for at, theirs in takers.items() if theirs.overlaps(rows)}
+        mine_taken = _first(
+            {at: theirs & rows for at, theirs in takers.items() if theirs.overlaps(rows)}, clocks
+        )
         for at, theirs in mine_taken.items():
             if clocks.saw(at, loser):
                 rows -= theirs
@@ -123,6 +127,14 @@ def _rewritten_in_vain(
             if len(lost):
                 yield LostCells(True, column, at, loser, lost)
                 rows -= lost
+
+
+def _first(taken: Mapping[int, RowSet], clocks: Clocks) -> dict[int, RowSet]:
+    """Of rows that several versions took, what each took that was not gone for it already."""
+    found: dict[int, RowSet] = {}
+    for at in sorted(taken):
+        found[at] = taken[at] - RowSet().union(*(taken[one] for one in found if clocks.saw(at, one)))
+    return found
 
 
 def takers(log: Log, ops: Mapping[int, Ops], rows: Rows) -> dict[int, RowSet]:
