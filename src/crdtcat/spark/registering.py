@@ -32,8 +32,8 @@ def register(spark: Any) -> None:
     none: call this in it, and it has this one. A second time changes nothing. No job.
 
     `spark.read.format("crdtcat").load()` then reads by an Arrow function instead of a Python source, which
-    takes Spark about half the time. `DataFrameReader.load` is wrapped for it, once in a process, and looks at
-    readers of this format in sessions whose setting `spark.crdtcat.read` is `function`, as it is from here
+    takes three quarters of the time. `DataFrameReader.load` is wrapped for it, once in a process, and looks
+    at readers of this format in sessions whose setting `spark.crdtcat.read` is `function`, as it is from here
     on; say `source` there to have the source back.
 
     Raises `InvalidArgument` for what is no session."""

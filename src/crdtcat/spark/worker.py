@@ -36,9 +36,7 @@ SETTLED_AFTER: Final = 2  # tasks: the first imports what all need, and Spark co
 FREE_BYTES_KEPT: Final = 2**28  # what a task that stores rows holds at a time, about: two stretches, encoded
 _OPEN_FILES: Final = Path("/proc/self/fd")
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of malloc.h
-_HEAP_BLOCK_BYTES: Final = (
-    2**25
-)  # the most that it takes: greater blocks come from the kernel, each by itself
+_HEAP_BLOCK_BYTES: Final = 2**25  # the most that it takes; greater blocks are the kernel's, each by itself
 _GROWN_BY_BYTES: Final = 2**24
 
 
