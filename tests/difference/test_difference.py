@@ -126,7 +126,7 @@ def spliced(table: pa.Table, at: int, more: pa.Table) -> pa.Table:
     return pa.concat_tables([table.slice(0, at), more, table.slice(at)]).combine_chunks()
 
 
-@settings(NO_DEADLINE, max_examples=bounded(100, 2))
+@settings(NO_DEADLINE, max_examples=bounded(100, 4))
 @given(st.data())
 def test_any_rows_of_any_types(data: st.DataObject) -> None:
     schema = data.draw(arrow_tables(max_columns=3)).schema
@@ -259,6 +259,18 @@ def test_updates_of_several_columns_beside_deletions_are_found_by_what_tells_row
     script = compare(old, without(new, rows + 1))
     assert script.updated_old.tolist() == rows.tolist()
     assert script.deleted.tolist() == (rows + 1).tolist()
+
+
+@pytest.mark.parametrize("at", range(8))
+def test_rows_that_come_or_go_where_a_chunk_ends_change_no_other(at: int) -> None:
+    """The last row of a chunk is in place of one that is now the first of the next: neither changed."""
+    old, gone = sales(12), np.array([at])
+    for hashes in (True, False):
+        fewer = compare(old, without(old, gone), sizes=Sizes.fixed(4), hashes=hashes)
+        assert (fewer.deleted.tolist(), fewer.inserted_rows, len(fewer.updated_old)) == ([at], 0, 0)
+        new = spliced(old, at, sales(2, seed=1).slice(1))
+        more = compare(old, new, sizes=Sizes.fixed(4), hashes=hashes)
+        assert (more.inserted.tolist(), more.kept_rows) == ([[at - 1, at, 1]], 12)
 
 
 def test_moved_rows_are_deleted_and_inserted_and_the_rest_stays() -> None:

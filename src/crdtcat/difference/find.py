@@ -112,13 +112,29 @@ class _Comparison:
         """Compare in place what can be, and row by row what is left."""
         ends = self.old_ends[region[0] : region[1] + 1], self.new_ends[region[2] : region[3] + 1]
         parts = blocks(region, *ends)
-        results = [*pool.map(self._in_place, parts)]
+        results = self._settled(parts, [*pool.map(self._in_place, parts)])
         yield from (result for result in results if result is not None)
         for block in neighbours(
             [part for part, result in zip(parts, results, strict=True) if result is None]
         ):
             if block[0] < block[1] and block[2] < block[3]:  # else all its rows came, or went
                 yield from self._aligned(pool, block)
+
+    def _settled(self, parts: list[Block], results: list[Found | None]) -> list[Found | None]:
+        """The same without answers whose first or last row changed, beside a block that was not answered:
+        that row may be there all the same, in that block, if rows came or went where one block ends."""
+
+        def is_open(at: int) -> bool:
+            return 0 <= at < len(results) and results[at] is None
+
+        settled = list(results)
+        for at, (block, found) in enumerate(zip(parts, results, strict=True)):
+            if found is not None and len(found.updated[0]):
+                first, last = int(self.old_ends[block[0]]), int(self.old_ends[block[1]]) - 1
+                begins, ends = found.updated[0][0] == first, found.updated[0][-1] == last
+                if (begins and is_open(at - 1)) or (ends and is_open(at + 1)):
+                    settled[at] = None
+        return settled
 
     def _in_place(self, block: Block) -> Found | None:
         """The n-th row against the n-th; None if the counts or most cells differ, or rows have moved."""

@@ -101,13 +101,14 @@ class Writes(KeptUp):
 
         Requests: a refresh; a read of the chunks that differ (their footers tell which columns); 1 to 3 PUTs.
         Memory: the data, and what is read of a run of chunks that differ. A keyed table is read as a whole,
-        and keeps the order of its keys, whatever that of `data`.
+        and keeps the order of its keys, whatever that of `data`. Rows of a partitioned table have the order
+        of `data` within each partition.
 
         Args:
             data: rows in any form that `append` takes.
             on: columns that tell rows apart, if there are such: rows with equal values are one row before and
-                after, however much else of them changed. One that moved past others is deleted and inserted
-                anew: rows keep their order for life.
+                after, however much else of them changed. One that moved past others, or to another partition,
+                is deleted and inserted anew: rows keep their order for life.
             metadata: what to remember about this commit.
             key: idempotency key.
 

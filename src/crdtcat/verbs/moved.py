@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
@@ -51,6 +53,25 @@ class Moved:
         numbers = [number for number, values in enumerate(self.partitions) if values in chosen]
         kept = np.isin(self.partition, numbers)
         return self.entry[kept], self.offset[kept]
+
+    def by_entry(self, numbers: Sequence[int], most: int) -> dict[int, Integers]:
+        """Per chunk and offset other numbers of the partitions that rows are in now; of rows that are gone,
+        any. Without chunks that have rows of more than `most`."""
+        order = np.lexsort((self.offset, self.entry))
+        entry, offset = self.entry[order], self.offset[order]
+        partition = np.asarray(numbers, np.int64)[self.partition[order]]
+        found: dict[int, Integers] = {}
+        begins = np.flatnonzero(np.diff(entry, prepend=-1)).tolist()
+        for begin, end in pairwise([*begins, len(entry)]):
+            if len(np.unique(partition[begin:end])) <= most:
+                held = np.zeros(int(offset[end - 1]) + 1, np.int64)
+                held[offset[begin:end]] = partition[begin:end]
+                found[int(entry[begin])] = held
+        return found
+
+
+_NO_ROWS: Final[Integers] = np.empty(0, np.int64)
+NONE_MOVED: Final = Moved(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS, ())
 
 
 def moved_rows(session: Session, head: Head, partitioning: Partitioning) -> Moved:

@@ -32,6 +32,7 @@ from crdtcat.session import Session
 from crdtcat.support.showing import shown
 from crdtcat.verbs.become import Becoming, becoming
 from crdtcat.verbs.rows import check_commit, new_stager, removals
+from crdtcat.verbs.write_places import apart, places, tail
 from crdtcat.verbs.write_sides import NewSide, OldSide
 from crdtcat.writing.bodies import joined_bodies
 from crdtcat.writing.incoming import Incoming
@@ -59,9 +60,11 @@ def write(
     known = known_with(head, session.known)
     rows = Incoming.of(data).reader(known).read_all()
     become = becoming(head, rows, known)
-    new = NewSide(rows, become.fit, session.options, parse_partitioning(session.settings.partition_by))
-    old = OldSide(head, session, become.fit.schema)
+    partitioning = parse_partitioning(session.settings.partition_by)
+    new = NewSide(rows, become.fit, session.options, partitioning)
+    old = OldSide(head, session, become.fit.schema, partitioning, new.partitions)
     script = difference(old.chunks, old.schema, new.rows, new.chunks, key=_key(on, become))
+    script = apart(script, old.ends, new.ends)
     work = _Work(session, head, become, old, new)
     body, puts, ops = work.edited(script) if script.kept_rows or len(script.updated_old) else work.replaced()
     version = session.commit(
@@ -98,8 +101,9 @@ class _Work:
 
     def edited(self, script: EditScript) -> tuple[dict[str, Any], list[Put], Ops]:
         """What the script says, as overlays, insertions, appended rows and deletes."""
-        tail, others = _tail(script)
-        appended, puts = self._appended(tail)
+        runs = places(script, self._old.ends, self._new.ends)
+        behind, others = tail(script, runs)
+        appended, puts = self._appended(behind)
         first = len(appended.get("n") or ())
         inserted, insertions = self._inserted(others, first)
         overlays, over = self._overlaid(script, first + len(inserted))
@@ -109,13 +113,13 @@ class _Work:
         ops = Ops(definitions=self._become.definitions, drops=self._become.drops, rows=done)
         return joined_bodies([appended, made.body]), [*puts, *made.puts], ops
 
-    def _appended(self, tail: Integers) -> tuple[dict[str, Any], list[Put]]:
+    def _appended(self, runs: Integers) -> tuple[dict[str, Any], list[Put]]:
         """New rows behind all others: no row need be named for them to stand where they belong."""
-        if not len(tail):
+        if not len(runs):
             return {}, []
         head = self._head
         stager = new_stager(self._session, self._become.fit, reuse=places_in(head.log, head.live))
-        for _, start, length in tail.tolist():
+        for _, start, length in runs.tolist():
             stager.add(self._new.shown.slice(start, length))
         return stager.finish(), stager.puts
 
@@ -144,16 +148,6 @@ class _Work:
                 overlays.append(Overlay(first + len(chunks), row_ids(self._head, entry, offset)))
                 chunks.append(MadeChunk(rows, stored, OVERLAY))
         return chunks, tuple(overlays)
-
-
-def _tail(script: EditScript) -> tuple[Integers, Integers]:
-    """Inserted runs that stand behind every old row that stays, and the others."""
-    last = max(
-        int(script.kept[-1, 0] + script.kept[-1, 2] - 1) if len(script.kept) else -1,
-        int(script.updated_old[-1]) if len(script.updated_old) else -1,
-    )
-    behind = script.inserted[:, 0] >= last
-    return script.inserted[behind], script.inserted[~behind]
 
 
 def change_sets(script: EditScript) -> Iterator[tuple[list[str], Integers]]:

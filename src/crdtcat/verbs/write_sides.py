@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from operator import itemgetter
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -26,18 +29,25 @@ from crdtcat.format.row_ids import ID, RowIds, Tags
 from crdtcat.head import Head
 from crdtcat.head.columns import Column
 from crdtcat.head.naming import row_ids
+from crdtcat.head.rows import Rows
 from crdtcat.intervals.runs import Integers
+from crdtcat.log.log import NONE
 from crdtcat.options import Options
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.execute import Execution
-from crdtcat.scan.plan import make_plan
+from crdtcat.scan.plan import Plan, make_plan
 from crdtcat.scan.shown import retyped
 from crdtcat.scan.units import Unit, units
 from crdtcat.session import Session
 from crdtcat.support.pools import ThreadPool
+from crdtcat.verbs.moved import NONE_MOVED, Moved, moved_rows
 from crdtcat.writing.fit import Fit, conform
 from crdtcat.writing.slabs import chunk_sizes
+
+MOVED_MAX: Final = 8
+"""Of so many partitions a chunk may hold rows, after updates that moved them, for each to be compared with
+those of its own: a chunk is read once for each. Rows of others are deleted and inserted."""
 
 
 class NewSide:
@@ -72,8 +82,8 @@ class NewSide:
             NewChunk(table.num_rows, hash, dict(zip(table.column_names, columns, strict=True)))
             for table, (hash, columns) in zip(stored, hashed, strict=True)
         ]
-        ends = np.cumsum([0, *(part.num_rows for _, part in parts)])
-        self._parts = [(values, int(ends[at]), int(ends[at + 1])) for at, (values, _) in enumerate(parts)]
+        self.partitions = [values for values, _ in parts]
+        self.ends = np.cumsum([0, *(part.num_rows for _, part in parts)])
 
     def take(self, rows: Integers, names: Sequence[str] | None = None) -> pa.Table:
         """Some rows, rising, as storage arrays, each column in one piece."""
@@ -87,7 +97,8 @@ class NewSide:
 
     def by_partition(self, runs: Integers) -> Iterator[tuple[bytes | None, Integers]]:
         """Runs of (old row, new start, length), cut where partitions end, by partition."""
-        for values, start, stop in self._parts:
+        ends = pairwise(self.ends.tolist())
+        for values, (start, stop) in zip(self.partitions, ends, strict=True):
             first, last = np.maximum(runs[:, 1], start), np.minimum(runs[:, 1] + runs[:, 2], stop)
             inside = first < last
             if inside.any():
@@ -108,9 +119,19 @@ class OldSide:
         head: the table.
         session: reads it.
         wanted: the columns and types that the new rows have.
+        partitioning: of the table.
+        partitions: those of the new rows, in their order: the old rows are numbered so, too, those of others
+            at the end. What counts is where rows are now, as far as `MOVED_MAX` allows.
     """
 
-    def __init__(self, head: Head, session: Session, wanted: pa.Schema) -> None:
+    def __init__(
+        self,
+        head: Head,
+        session: Session,
+        wanted: pa.Schema,
+        partitioning: Partitioning,
+        partitions: Sequence[bytes | None],
+    ) -> None:
         self._head, self._store, self._wanted = head, session.store, wanted
         self._footers = FooterCache()
         self._comparable: dict[tuple[int, int], bool] = {}
@@ -123,19 +144,38 @@ class OldSide:
         self._chunks = ChunkReader(plan, session.store, self._footers, verify=verify)
         self._changed = ChangedEntries(plan, self._chunks)
         self._execution = Execution(plan, session.store, self._footers, verify=verify)
-        self.chunks: list[OldChunk] = []
-        self._places: list[int | Unit] = []
-        for unit in units(plan, together=False):  # each is compared, and read, by itself
-            if unit.strips is None:
-                for chunk in unit.chunks:
-                    self._add(chunk, self._entry(chunk))
-            else:
-                self._add(unit, self._mixed(unit))
+        moved = moved_rows(session, head, partitioning) if head.columns.all else NONE_MOVED
+        found = [*self._found(plan, partitions, moved)]
+        found.sort(key=itemgetter(0))
+        self._places = [place for _, place in found]
+        self.chunks = [self._chunk(place) for place in self._places]
         self._ends = np.cumsum([0, *(chunk.rows for chunk in self.chunks)])
+        parts = np.searchsorted([part for part, _ in found], np.arange(len(partitions) + 1))
+        self.ends = self._ends[parts]
 
-    def _add(self, place: int | Unit, chunk: OldChunk) -> None:
-        self._places.append(place)
-        self.chunks.append(chunk)
+    def _found(
+        self, plan: Plan, partitions: Sequence[bytes | None], moved: Moved
+    ) -> Iterator[tuple[int, int | Unit]]:
+        """What is compared by itself, each with the number of its partition."""
+        log, rows = self._head.log, self._head.rows
+        number = {values: at for at, values in enumerate(partitions)}
+        others = len(partitions)
+        numbers = [number.get(values, others) for values in (*log.partitions, None)]
+        partition = np.where(log.partition == NONE, len(log.partitions), log.partition)
+        now = moved.by_entry([number.get(values, others) for values in moved.partitions], MOVED_MAX)
+        for unit in units(plan, together=False):  # each is compared, and read, by itself
+            stored = {chunk: numbers[partition[chunk]] for chunk in unit.chunks}
+            if unit.strips is None:
+                yield from ((stored[chunk], chunk) for chunk in unit.chunks)
+                continue
+            parts: dict[int, list[tuple[int, int, int]]] = {}
+            for strip in unit.strips:
+                for at, piece in _pieces(strip, rows, now.get(strip[0]), stored[strip[0]]):
+                    parts.setdefault(at, []).append(piece)
+            yield from ((at, _of_strips(unit, strips)) for at, strips in parts.items())
+
+    def _chunk(self, place: int | Unit) -> OldChunk:
+        return self._entry(place) if isinstance(place, int) else self._mixed(place)
 
     def _entry(self, entry: int) -> OldChunk:
         log = self._head.log
@@ -212,6 +252,32 @@ class OldSide:
         start = np.zeros(len(rows), np.uint32)
         tag[there], start[there] = found.tag + 1, found.start
         return RowIds(tags, tag, start, start + 1)
+
+
+def _pieces(
+    strip: tuple[int, int, int], rows: Rows, now: Integers | None, stored: int
+) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    """A strip cut into runs of rows of one partition, each with the number of that."""
+    entry, start, stop = strip
+    offsets = rows.live_offsets(*strip) if now is not None else ()
+    if now is None or not len(offsets):
+        yield stored, strip
+        return
+    numbers = now[offsets]
+    first = np.concatenate(([0], np.flatnonzero(np.diff(numbers)) + 1))
+    starts = [start, *offsets[first[1:]].tolist(), stop]
+    for at, (begin, end) in zip(numbers[first].tolist(), pairwise(starts), strict=True):
+        yield at, (entry, begin, end)
+
+
+def _of_strips(unit: Unit, strips: Sequence[tuple[int, int, int]]) -> Unit:
+    """What a unit has of some of its rows."""
+    if tuple(strips) == unit.strips:
+        return unit
+    held = {strip[0] for strip in strips}
+    whole = tuple(known for chunk, known in zip(unit.chunks, unit.whole, strict=True) if chunk in held)
+    chunks = tuple(chunk for chunk in unit.chunks if chunk in held)
+    return replace(unit, chunks=chunks, whole=whole, strips=tuple(strips), all_rows=False)
 
 
 def _one_by_one(rows: RowIds) -> RowIds:
