@@ -204,7 +204,7 @@ def test_with_and_without_compaction_the_same(steps: list[Step]) -> None:
 
 
 @given(steps_of("append", "update", "update", "delete", "compact", "compact", "drop", "add"))
-@settings(max_examples=bounded(240, 4), deadline=None)
+@settings(max_examples=bounded(240, 8), deadline=None)
 def test_with_and_without_compaction_the_same_where_columns_are_dropped(steps: list[Step]) -> None:
     """A drop ends what it had seen, cell by cell, whether the cells were folded into a copy or not."""
     _check_the_same(steps)

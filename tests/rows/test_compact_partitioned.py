@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog, Table
@@ -164,6 +164,7 @@ steps = st.lists(
 
 @settings(max_examples=bounded(300, 20), deadline=None)
 @given(steps, st.sampled_from((2, 8, 64)))
+@example([("append", 1), ("append", 3), ("move", 4)], 2)  # one chunk between the rows of another, both full
 def test_with_and_without_compaction_the_same(todo: list[tuple[str, int]], size: int) -> None:
     """And once compacted, nothing is left to do."""
     catalog, table = made()

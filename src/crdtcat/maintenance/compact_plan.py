@@ -44,11 +44,12 @@ def groups(head: Head, *, least: int, target: int) -> Iterator[list[int]]:
     crowded = {entry for crowd in shared for entry in crowd}
     yield from (crowd for crowd in shared if all(map(simple.is_entry, crowd)))
     entries = head.live
-    rows, changed = head.rows.live_rows(entries), changed_entries(head)[entries]
+    rows, changed, mixed = head.rows.live_rows(entries), changed_entries(head), mixed_entries(head)
     stretch = Stretch(target, stretch_rows(head))
-    for entry, count, dirty in zip(entries.tolist(), rows.tolist(), changed.tolist(), strict=True):
-        partition = int(head.log.partition[entry])
-        if (dirty or count < least) and entry not in crowded and simple.is_entry(entry):
+    for entry, count in zip(entries.tolist(), rows.tolist(), strict=True):
+        partition, dirty = int(head.log.partition[entry]), bool(changed[entry])
+        worth_it = dirty or mixed[entry] or count < least
+        if worth_it and entry not in crowded and simple.is_entry(entry):
             yield from stretch.add(entry, count, partition, dirty=dirty)
         else:
             yield from stretch.passed(count, partition)
@@ -56,8 +57,19 @@ def groups(head: Head, *, least: int, target: int) -> Iterator[list[int]]:
 
 
 def changed_entries(head: Head) -> Array:
-    """Per chunk, whether it is an entry with rows gone from it, newer cells over it, or others of its
-    partition between its rows. O(strips)."""
+    """Per chunk, whether it is an entry with rows gone from it, or newer cells over it. O(both)."""
+    rows = head.rows
+    found = np.zeros(head.log.chunk_count, bool)
+    if not rows.is_plain:
+        for entries in (rows.holes.entry, rows.patches.entry):
+            found[entries] = True
+    return found
+
+
+def mixed_entries(head: Head) -> Array:
+    """Per chunk, whether it is an entry that is read in pieces: with others of its partition between its
+    rows, or without some of them. To write such a one anew by itself changes nothing: it takes those between
+    into its group, or stays. O(strips)."""
     rows, log = head.rows, head.log
     found = np.zeros(log.chunk_count, bool)
     if rows.is_plain:
@@ -65,8 +77,7 @@ def changed_entries(head: Head) -> Array:
     by_partition = np.argsort(log.partition[rows.strips.entry], kind="stable")
     strips = Strips(*(column[by_partition] for column in rows.strips)).joined()
     whole = (strips.start == 0) & (strips.stop == log.rows[strips.entry].astype(np.int64))
-    for entries in (strips.entry[~whole], rows.holes.entry, rows.patches.entry):
-        found[entries] = True
+    found[strips.entry[~whole]] = True
     return found
 
 
@@ -129,7 +140,7 @@ class _Group:
         self._rows, self._dirty = self._rows + rows, self._dirty or dirty
 
     def taken(self) -> Iterator[list[int]]:
-        """The group, if it is worth it: a single entry is only if it is not read as it is."""
+        """The group, if it is worth it: a single entry is only if its rows or cells are not those stored."""
         if len(self._entries) > 1 or self._dirty:
             yield self._entries
 
