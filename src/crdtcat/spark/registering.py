@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from crdtcat.spark.arrow_batches import write_by_rows
 from crdtcat.spark.format_reader import read_by_function
 from crdtcat.spark.saving import require_session
 from crdtcat.spark.source import CrdtcatSource
@@ -36,12 +37,18 @@ def register(spark: Any) -> None:
     at readers of this format in sessions whose setting `spark.crdtcat.read` is `function`, as it is from here
     on; say `source` there to have the source back.
 
+    `DataFrameWriter.save` is wrapped as well: in jobs that write rows of numbers, times and texts by this
+    format, Spark bounds the batches it hands to Python by their rows alone (`crdtcat.spark.arrow_batches`),
+    unless `spark.sql.execution.arrow.maxBytesPerBatch` was set. To count the bytes takes it longer than the
+    rest.
+
     Raises `InvalidArgument` for what is no session."""
     require_session(spark)
     if SparkSession.getActiveSession() is None:
         spark.createDataFrame([], "id long")  # has Spark take this session for the thread's
     spark.dataSource.register(CrdtcatSource)
     read_by_function(spark)
+    write_by_rows(spark)
     _hide(spark, _OPTIONS, spark.conf.get(_OPTIONS), HIDDEN)
     _hide(spark, _TEXTS, spark.conf.get(_TEXTS, "") or spark.conf.get(_ALL_TEXTS, ""), HIDDEN_TEXT)
 

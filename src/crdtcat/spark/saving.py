@@ -20,6 +20,7 @@ from crdtcat.chunks.frames import type_name
 from crdtcat.errors import InvalidArgument, UserError
 from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.spark import keys
+from crdtcat.spark.arrow_batches import bounded_by_rows
 from crdtcat.spark.options import TASK_SEGMENT_BYTES
 from crdtcat.spark.sink import QUERY_PROPERTY
 from crdtcat.spark.writing import Report, WritePlan, plan_write
@@ -129,7 +130,8 @@ def _run(df: Any, plan: WritePlan) -> list[Report]:
     plain = df.toDF(*[f"c{at}" for at in range(len(names))])  # Spark would parse a name with a dot
     if plan.staging.key:
         plain = plain.repartition(*[f"c{names.index(name)}" for name in plan.staging.key])
-    rows = plain.mapInArrow(staged, "report binary").collect()
+    with bounded_by_rows(df):
+        rows = plain.mapInArrow(staged, "report binary").collect()
     reports = [pickle.loads(row.report) for row in rows]  # noqa: S301 (made above)
     for report in reports:
         if isinstance(report, UserError):
