@@ -18,6 +18,7 @@ import pytest
 
 from crdtcat import Catalog
 from crdtcat.errors import InvalidArgument, NotFound, UnsupportedType
+from crdtcat.limits import SQL_NESTING_MAX
 from crdtcat.scan.filters import parse_filter
 from crdtcat.store.requests import RequestCounts
 from tests.catalog.lakes import another, lake, objects
@@ -423,3 +424,20 @@ def test_without_duckdb(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(InvalidArgument, match=r"crdtcat\[sql\]"):
         catalog.sql("select 1")
+
+
+def test_brackets_too_deep_inside_each_other_are_refused_by_name_and_others_are_not(catalog: Catalog) -> None:
+    """DuckDB's parser ends the process where subqueries are nested 100,000 deep."""
+    catalog.commit("t", [{"a": 1}])
+    deep = SQL_NESTING_MAX + 1
+    for text in (
+        "select * from (" * 100_000 + "select 1" + ")" * 100_000,
+        "select " + "[" * deep + "1" + "]" * deep,
+    ):
+        with pytest.raises(InvalidArgument, match=f"more than {SQL_NESTING_MAX} brackets"):
+            catalog.sql(text)
+    many = "(" * deep
+    no_brackets = f"select '{many}' as x, $$[[{many}$$ as y /* {many} */ from t -- {many}"
+    assert catalog.sql(no_brackets).fetchall() == [(many, "[[" + many)]
+    side_by_side = "select " + ", ".join(["(1)"] * deep) + " from t"
+    assert len(catalog.sql(side_by_side).fetchall()[0]) == deep

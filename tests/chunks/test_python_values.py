@@ -149,7 +149,7 @@ def columns(draw: Any) -> tuple[pa.DataType, list[Any]]:
     return t, draw(st.lists(item, min_size=1, max_size=4))
 
 
-@settings(max_examples=bounded(600, 2), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=bounded(600, 6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(columns())
 @example((pa.int64(), [1.5]))
 @example((pa.decimal64(1, 1), [np.float32(5.9577695e-13)]))

@@ -454,3 +454,23 @@ def test_dictionaries_of_every_kind_of_text_are_stored(values: pa.DataType) -> N
     ]
     assert rows == [b"b", None, b"a", None]
     assert to_storage(array.slice(2, 1)).cast(pa.binary()).to_pylist() == [b"a"]
+
+
+@pytest.mark.parametrize("values", [[None], [None, {"d": None}, {"d": "x"}, None]])
+def test_entries_that_pyarrow_names_behind_a_null_struct(values: list[Any]) -> None:
+    """It takes the first entry of a dictionary there, also of an empty one."""
+    named = pa.dictionary(pa.int8(), pa.string())
+    flat, deep = pa.struct([("d", named)]), pa.struct([("s", pa.struct([("d", named)]))])
+    assert to_storage(pa.array(values, flat)).to_pylist() == values
+    inside = [value and {"s": value} for value in values]
+    assert to_storage(pa.array(inside, deep)).to_pylist() == inside
+    assert to_storage(pa.array([values], pa.list_(flat))).to_pylist() == [values]
+
+
+def test_entries_that_a_dictionary_does_not_have_are_refused() -> None:
+    wrong = pa.DictionaryArray.from_arrays(pa.array([1], pa.int8()), pa.array(["a"]), safe=False)
+    for column in (wrong, pa.StructArray.from_arrays([wrong], ["d"]), pa.chunked_array([wrong])):
+        with pytest.raises(
+            InvalidArgument, match="column c: names entries that its dictionary does not have"
+        ):
+            to_storage(column, "c")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from crdtcat.cas.reading import EVERYTHING
-from crdtcat.catalog.sql_text import asks_for_every_table, described, table_names, with_views
+from crdtcat.catalog.sql_text import asks_for_every_table, check_nesting, described, table_names, with_views
 from crdtcat.errors import InvalidArgument, InvalidName, NotFound
 from crdtcat.head import Head
 from crdtcat.lifecycle.incarnations import MAIN
@@ -51,6 +51,7 @@ def query(
         text.encode()
     except UnicodeEncodeError as error:  # DuckDB would say that it is no text
         raise InvalidArgument(f"sql(): {shown(text)} is not valid Unicode: {error.reason}") from error
+    check_nesting(text)
     if parameters is not None and not isinstance(parameters, list | tuple | Mapping):
         raise InvalidArgument(f"parameters={shown(parameters, 60)}: pass a list, or a dict by name")
     require_connection(duckdb, connection)

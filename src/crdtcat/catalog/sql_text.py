@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from crdtcat.errors import InvalidArgument
+from crdtcat.limits import SQL_NESTING_MAX
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -31,6 +32,11 @@ _EVERY: Final = re.compile(
 )
 
 
+_BRACKET: Final = re.compile(  # or what may hold some that are none
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(\$\w*\$).*?\1|--[^\n]*|/\*.*?\*/|[(\[{]|[)\]}]""", re.DOTALL
+)
+
+
 class TableName(NamedTuple):
     """A name, where it stands in the text, and whether other parts of the query refer to it by that name."""
 
@@ -38,6 +44,18 @@ class TableName(NamedTuple):
     start: int
     end: int
     referred: bool
+
+
+def check_nesting(text: str) -> None:
+    """Raise `InvalidArgument` for brackets too deep inside each other: DuckDB's parser, and what walks its
+    tree, would end the process. O(characters), where there are as many brackets at all."""
+    if sum(map(text.count, "([{")) <= SQL_NESTING_MAX:
+        return
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        depth += (found[0] in "([{") - (found[0] in ")]}")
+        if depth > SQL_NESTING_MAX:
+            raise InvalidArgument(f"sql(): more than {SQL_NESTING_MAX} brackets inside each other")
 
 
 def asks_for_every_table(text: str) -> bool:

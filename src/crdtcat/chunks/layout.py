@@ -209,3 +209,18 @@ def _bits(values: pa.Array) -> pa.Array:
     if pa.types.is_floating(values.type):
         return values.view({16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[values.type.bit_width])
     return values
+
+
+def convert_child(child: pa.Array, valid: Any, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """A struct's child, converted; `valid` tells which structs are not null.
+
+    Behind a null struct `pa.array` names the first entry of a dictionary, also of an empty one. Raises
+    `pa.ArrowIndexError` where an entry that is shown is not there.
+    """
+    try:
+        return convert(child)
+    except pa.ArrowIndexError:
+        if valid is None:
+            raise
+        shown = convert(child.filter(pa.array(valid)))
+        return shown.take(pa.array(np.cumsum(valid) - 1, mask=~valid))

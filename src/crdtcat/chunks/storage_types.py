@@ -25,6 +25,7 @@ is checked here. Large strings of more than 2 GiB in one array are refused: chun
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,8 @@ def to_storage(array: pa.Array | pa.ChunkedArray, column: str = "") -> pa.Array:
                 return parts[0]
             return pa.concat_arrays(parts) if parts else pa.array([], stored)
         return _store(array, stored, path)
+    except pa.ArrowIndexError as error:
+        raise InvalidArgument(f"column {path}: names entries that its dictionary does not have") from error
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
         if "offset" in str(error) or isinstance(error, pa.ArrowCapacityError):
             raise LimitExceeded(
@@ -179,7 +182,8 @@ def _store_struct(array: pa.Array, stored: pa.DataType, path: str) -> pa.Array:
         return pa.array(np.ones(len(array), bool), mask=None if valid is None else ~valid)
     children = []
     for i, field in enumerate(array.type):
-        child = _store(array.field(i), stored.field(i).type, f"{path}.{field.name}")
+        store = partial(_store, stored=stored.field(i).type, path=f"{path}.{field.name}")
+        child = layout.convert_child(array.field(i), valid, store)
         _no_nulls(child, valid, nullable=field.nullable, path=f"{path}.{field.name}")
         children.append(child)
     return pa.Array.from_buffers(stored, len(array), [layout.validity_buffer(valid)], children=children)
