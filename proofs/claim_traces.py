@@ -5,9 +5,10 @@ written down as the model's actions. `claim_rules.py` holds a trace against the 
 Python; `traces_runner.py` has TLC do the same.
 
 Where the two differ in words: a look at a number that is taken is, in the model, one more PUT that finds it
-taken, once the claimer has all that it looked at together; a listing of names, and a request that never
-arrived, are nothing at all. Time is the model's: while somebody claims, nothing
-above the number it began from is collected, which is what the grace period is for.
+taken, once the claimer has all that it looked at together; and so is one at a claim that carries it, for
+while a claimer is fresh, what is carried is what is there. A listing of names, and a request that never
+arrived, are nothing at all. Time is the model's: while somebody claims, nothing above the number it began
+from is collected, which is what the grace period is for.
 """
 
 from __future__ import annotations

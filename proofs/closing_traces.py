@@ -39,6 +39,7 @@ EXPIRERS = {"e": "a", "f": "b"}
 KEEPERS = (*EXPIRERS, "bundler", "collector")
 OPTIONS: dict[str, Any] = {"upkeep": False, "grace_seconds": 0, "max_commit_delay_seconds": 0.2}
 PATIENCE_MAX = 9  # acts of closers that the slowest author's request waits for
+CLOSERS_OF_A_TIME = 10
 SLEEP_SECONDS = 0.05
 SLEEPS_MAX = 6  # so that others come at any time
 
@@ -253,7 +254,8 @@ class ClosingRecorder(Turns):
         closers: dict[Any, int] = {}
         for name, until in closings.items():
             time_of = number[until, -1]
-            closers[name] = 10 * time_of + same[time_of]
+            assert same[time_of] < CLOSERS_OF_A_TIME, "the model's settings name no more closers than that"
+            closers[name] = CLOSERS_OF_A_TIME * time_of + same[time_of]
             same[time_of] += 1
         number |= closers
         return [

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from crdtcat import Catalog
 from crdtcat.errors import CommitContended
+from crdtcat.format.carried import own_frame
 from crdtcat.format.decision import decode_decision
 from crdtcat.format.version import decode_version
 from crdtcat.log.serialize import decode_bundle
@@ -154,7 +155,7 @@ class DecisionRecorder(PinnedReads):
         if actor in PLAIN:
             self._add("commit", actor, table)
         else:
-            self._numbers[decode_version(self.objects[name][0], name)[0].writer] = actor
+            self._numbers[decode_version(own_frame(self.objects[name][0], name), name)[0].writer] = actor
             self._add("prepare", actor, table)
 
     def _decided(self, actor: str, name: str) -> None:

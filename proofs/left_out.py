@@ -59,7 +59,7 @@ SLOW: dict[str, tuple[str, str]] = {
     ),
     "tests/simulation/test_all_orders.py::test_every_order_with_two_compactors_to_the_last": (
         "all orders of two verbs and two compactors, those without a compactor here",
-        f"12 minutes of one core; {ALL}",
+        f"an hour of one core; {ALL}",
     ),
 }
 """Tests that need `CRDTCAT_SLOW=full`: (what, why)."""

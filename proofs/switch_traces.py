@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from crdtcat import Catalog
 from crdtcat.errors import CommitContended
+from crdtcat.format.carried import own_frame
 from crdtcat.format.version import TO_CAS, TO_MERGE, decode_version
 from crdtcat.protocol import claim_number, is_claim, is_version
 from crdtcat.protocol.names import last
@@ -173,7 +174,7 @@ class SwitchRecorder(ActRecorder):
         return any(number > self._numbers() for number in numbers)
 
     def _operation(self, name: str) -> int:
-        _, body = decode_version(self.objects[name][0], name)
+        _, body = decode_version(own_frame(self.objects[name][0], name), name)
         return int(body["o"])
 
     def _mode(self) -> int:

@@ -8,6 +8,7 @@ or a configuration that is not what it is said to be (`tla_configurations.py`).
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
@@ -18,8 +19,19 @@ from proofs import tlc, tools
 from proofs.report import Report
 from proofs.tla_configurations import Configuration, configurations, wrong
 
-LARGEST = ("Claims_overlapping", "Log_three_versions", "Claims_from_the_hint")
-"""Begun first, so that nothing waits for one of them at the end."""
+LARGE = (
+    "Closing_two_closers",
+    "Closing_one_closer",
+    "Claims_overlapping",
+    "Decisions_two_transactions",
+    "Claims_from_the_hint",
+    "Log_three_versions",
+    "Decisions_two_transactions_read",
+    "Switching_two_switchers",
+)
+"""A third of the time of all, the longest first. Begun first, so that nothing waits for one of them at the
+end; left out with CRDTCAT_PROOFS=bounded, as CI does: each has a smaller one of its model that passes."""
+BOUNDED = os.environ.get("CRDTCAT_PROOFS") == "bounded"
 
 VIOLATED = re.compile(r"Invariant (\w+) is violated")
 STATES = re.compile(r"([\d,]+) distinct states found, 0 states left on queue")
@@ -37,8 +49,11 @@ def jobs(report: Report) -> list[Callable[[], None]]:
     everything = configurations()
     for name, what in wrong(everything):
         report.gap("tla", name, what)
+    if BOUNDED:
+        everything = [one for one in everything if one.name not in LARGE]
+        report.note(f"left out of tla: {', '.join(LARGE)} (run by `make proofs`)")
     # Those that pass search everything there is; the others stop at the first state that is wrong.
-    ordered = sorted(everything, key=lambda one: (one.must_fail, one.name not in LARGEST))
+    ordered = sorted(everything, key=lambda one: (one.must_fail, one.name not in LARGE))
     return [partial(check, one, report) for one in ordered]
 
 

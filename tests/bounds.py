@@ -9,6 +9,11 @@ from typing import Final
 import pytest
 
 FULL: Final = os.environ.get("CRDTCAT_SLOW") == "full"
+PROOFS_BESIDE: Final = os.environ.get("CRDTCAT_PROOFS") == "beside" and not FULL
+"""Whether whoever runs the tests runs `make proofs`, too, and fails where that does: CI."""
+LEFT_TO_PROOFS: Final = pytest.mark.skipif(
+    PROOFS_BESIDE, reason="the same is run by `make proofs`, beside this"
+)
 FULL_SECONDS_MAX: Final = 7_200  # of one test: ten thousand histories take half an hour of an idle core
 
 

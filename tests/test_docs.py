@@ -210,6 +210,20 @@ def test_the_worked_example_is_what_the_page_shows(page_code: dict[str, Any]) ->
     assert page_code["read_version"](example) == (id.to_bytes(), body)
 
 
+def test_the_pages_reader_reads_claims_that_carry_others(page_code: dict[str, Any], tmp_path: Path) -> None:
+    handles = [Catalog(str(tmp_path), upkeep=False, base_delay=0) for _ in range(2)]
+    handles[0].create_table("t", pa.schema([("n", pa.int64())]), mode="cas")
+    tables = [catalog.table("t") for catalog in handles]
+    for n in range(8):
+        tables[n % 2].append([{"n": n}])
+    files = [path.read_bytes() for path in sorted((tmp_path / "tables" / "t" / "main").glob("*.c"))]
+    held = [page_code["frames_of"](data) for data in files]
+    assert max(map(len, held)) > 3
+    for at, frames in enumerate(held):
+        assert frames == [own[0] for own in held[at - len(frames) + 1 : at + 1]][::-1]
+        assert page_code["read_version"](frames[0])[1]["#"] == at + 1
+
+
 def test_the_pages_reader_reads_what_the_library_writes(page_code: dict[str, Any], tmp_path: Path) -> None:
     catalog = Catalog(str(tmp_path), upkeep=False, chunk_rows=4)
     table = catalog.create_table("t", pa.schema([("n", pa.int64()), ("text", pa.string())]))

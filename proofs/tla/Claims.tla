@@ -12,6 +12,9 @@
      created, stale: it stands if its number is above the boundary or the bundle has it there; else void,
                      and it starts again from the head it listed;
      exists, stale:  it lists before it compares or walks on. Walking by files would read ghosts.
+   A claim may carry the files of those right below it. Its author compared with them while it was fresh, when
+   they were where they belong; so to a fresh claimer they tell what their own files do, and a stale one asks
+   the listing all the same. Here they are not told apart from these.
    From the hint a claimer is stale from the beginning.
 
    PUTs land late, again, and after their writer gave up (Late); answers are lost (the same PUT is

@@ -5,7 +5,8 @@
    the transaction touches, and waits for the answers. A reader lists the table's folder; if no mark is
    there, that one listing is all. If one is there, it lists transactions/ and then the folder again: a
    transaction may have moved from its file into a bundle since the first listing. A reader that knows of the
-   mark from before begins with transactions/.
+   mark from before begins with transactions/: from a listing, or because it asked for the mark by its name,
+   at any time before it lists the folder. That there was none tells it nothing.
 
    The first listing of a folder takes two pages, the mark's and the bundles'; MarkFirst says which name sorts
    first. Later listings are one step (module Log pages them). A PUT may land late, again, and after
@@ -98,6 +99,12 @@ Begin(some) ==
     /\ must' = Acknowledged /\ before' = UNION {seen[t] : t \in asked} /\ reads' = reads + 1
     /\ UNCHANGED remembered /\ UNCHANGED store
 
+Ask(t) ==
+    /\ step \in {"idle", "done", "one"} /\ t \in marks \ remembered
+    /\ remembered' = remembered \union {t}
+    /\ step' = IF step = "one" /\ t = Now THEN "transactions" ELSE step
+    /\ UNCHANGED <<asked, left, marked, seen, must, before, reads>> /\ UNCHANGED store
+
 Page ==
     /\ step \in {"one", "two"}
     /\ LET mark_page == (step = "one") = MarkFirst
@@ -134,7 +141,7 @@ Decide ==
     /\ UNCHANGED <<asked, marked, remembered, must, before, reads>> /\ UNCHANGED store
 
 Next == ~(step = "done" /\ reads = ReadsMax) /\
-    \/ \E t \in Tables : PutMark(t) \/ MarkAnswered(t) \/ CollectMark(t)
+    \/ \E t \in Tables : PutMark(t) \/ MarkAnswered(t) \/ CollectMark(t) \/ Ask(t)
     \/ \E n \in Names : Land(n) \/ Finish(n) \/ Collect(n) \/ \E t \in Tables : Bundle(t, n)
     \/ \E some \in SUBSET Tables : Begin(some)
     \/ Page \/ Transactions \/ Folder \/ Decide

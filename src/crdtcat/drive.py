@@ -38,6 +38,8 @@ AgingT = TypeVar("AgingT", bound=AgingStep)
 
 Unclear = dict[str, StoreError]
 """PUTs that may have worked, by name, with what the store said last."""
+Ask = Callable[[Store, Sequence[Request], Unclear, Mapping[str, ObjectBytes]], Sequence[Answer]]
+"""Carries out requests, as `answers` does."""
 
 
 def run(
@@ -45,6 +47,7 @@ def run(
     store: Store,
     at_hand: Mapping[str, ObjectBytes] = MappingProxyType({}),
     unclear: Unclear | None = None,
+    ask: Ask | None = None,
 ) -> StepT:
     """Run a step to its end. Raises what the store raises, except that an unclear PUT is an answer.
 
@@ -53,10 +56,11 @@ def run(
         store: whom to ask.
         at_hand: objects that were read or written before, and are not asked for again.
         unclear: is told of unclear PUTs.
+        ask: carries out requests; `answers`, if it is not given.
     """
-    unclear = {} if unclear is None else unclear
+    unclear, ask = {} if unclear is None else unclear, ask or answers
     while wants := step.wants:
-        step = step.take(answers(store, wants, unclear, at_hand))
+        step = step.take(ask(store, wants, unclear, at_hand))
     return step
 
 

@@ -17,6 +17,7 @@ from crdtcat.errors import CrdtcatError
 from crdtcat.format.settings import Settings, log_folder
 from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.log import State
+from crdtcat.marks import ask_for_mark
 from crdtcat.protocol import Reader
 from crdtcat.protocol.requests import Answer, Request
 from crdtcat.store import Store
@@ -62,8 +63,14 @@ def with_first_page(
 
 def first_reader(session: Session, pages: list[FirstPage], *, described: bool) -> Reader[State]:
     """A reader that brings a session's state up to date. `pages` has the first page, if it was listed ahead:
-    it is taken out, and used by the one who asked for it."""
+    it is taken out, and used by the one who asked for it. Without one, the first time: `ask_for_mark`."""
     store = session.store
+    page = pages.pop() if pages else None
+    if page is not None and page.thread != threading.get_ident():
+        page = None
+    if page is None:
+        ask_for_mark(session)
+    session.mark_asked = True
     eager = store.is_remote and not len(session.state.log)
     reader = Reader(
         session.folder,
@@ -74,8 +81,7 @@ def first_reader(session: Session, pages: list[FirstPage], *, described: bool) -
         described=described or eager,
         eager=eager,
     )
-    page = pages.pop() if pages else None
-    if page is None or page.thread != threading.get_ident() or reader.wants != _wants(session.folder):
+    if page is None or reader.wants != _wants(session.folder):
         return reader
     return reader.take((page.answer,))
 

@@ -41,11 +41,14 @@ ENTRY_ORDER_BYTES_MAX = 64 * 1024  # entries of one ordered dictionary, encoded;
 # Filters ----------------------------------------------------------------------------------------------------
 
 CONDITIONS_MAX = 1_000  # in one filter: Arrow walks chains of them recursively; thousands exhaust its stack
+SQL_NESTING_MAX = 256  # brackets inside brackets in one query: parsers are recursive, and end the process
 NUMBER_DIGITS_MAX = 4_000  # of an integer in one: Python itself reads and writes 4,300, columns hold 76
 
 # Files ------------------------------------------------------------------------------------------------------
 
 VERSION_FILE_BYTES_MAX = 64 * 1024 * 1024  # larger than any sane delta; a reader allocates this at most
+CARRIED_CLAIMS_MAX = 32  # in one claim's file, of those before it: as many writers as race in one table
+CARRIED_BYTES_MAX = 32 * 1024  # of them together: a request takes no longer for it; every reader pays for it
 ROW_INTERVALS_MAX = 2**25  # in one list of one version: 400 MB while it is decoded
 BUNDLE_FILE_BYTES_MAX = 4 * 1024**3  # about ten million entries with statistics
 SETTINGS_FILE_BYTES_MAX = 16 * 1024 * 1024  # COLUMNS_MAX columns with the longest names, escaped, fit

@@ -2,20 +2,20 @@
 
 It holds the store, the settings, the state merged so far, and the writer. Verbs are functions over a
 session; nothing else in the library keeps mutable state about a table. Thread-safe; picklable (a copy
-carries the settings and what is known of the columns, and starts with no state and a writer that belongs to
-its process: see `crdtcat.writing.copies`).
-
-Reads are monotonic: a refresh only ever adds versions. A handle reads its own writes: it lists after them.
+carries the settings and what is known of the columns: see `crdtcat.writing.copies`). Reads are monotonic: a
+refresh only ever adds versions. A handle reads its own writes: it lists after them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from crdtcat.cas.claim_reads import ClaimReads
 from crdtcat.cas.claimed import commit_claimed
 from crdtcat.cas.cold_claims import Chain, newest
 from crdtcat.cas.modes import ModeSwitched, is_switching, with_mode_of
@@ -44,6 +44,7 @@ from crdtcat.support.locks import ForkSafeLock
 from crdtcat.writing.copies import new_origin, shared_writer
 from crdtcat.writing.fit import Fit, Known, known_from_settings
 from crdtcat.writing.knowledge import Knowledge
+from crdtcat.writing.own_commits import with_own
 from crdtcat.writing.version_keys import seen_clock, version_body, version_of
 from crdtcat.writing.writer import Writer
 
@@ -95,7 +96,7 @@ class Session:
         self.folder = log_folder(table, branch, settings.incarnation, life)
         self.source, self.kept, self.after = source, kept, after
         self._knowledge = Knowledge(known_from_settings(settings))
-        self.dropped, self.marked, self.is_settled = False, False, True
+        self.dropped, self.is_settled, self.marked, self.mark_asked = False, True, False, False
         self._start(None if copied else clock)
 
     def _start(self, clock: HybridClock | None) -> None:
@@ -107,12 +108,10 @@ class Session:
         else:
             self.clock, self.writer = clock, Writer(self.folder, clock, max_skew_ms)
         self.clock.observe(self.after)
-        self._lock = ForkSafeLock()
-        self._state = State(self.folder)
+        self._lock, self._state = ForkSafeLock(), State(self.folder)
         self.start: Log | None = None if self.source else empty_log()
-        self._start_ms = 0
+        self._start_ms, self._before = 0, NOTHING_AT_HAND
         self._head: Head | None = None
-        self._before = NOTHING_AT_HAND
         self.first_page: FirstPage | None = None
         self.summaries: dict[str, Summary] = {}
         self.chain, self.notes, self.footers = Chain(), Notes(), FooterCache()
@@ -144,13 +143,13 @@ class Session:
 
     def refresh(self, *, described: bool = False) -> Reader[State]:
         """Merge what is new. One LIST page per 1,000 files of the log, and one GET per new file that no
-        bundle covers. A table that took part in a transaction: as many more for `transactions/`. A branch:
-        the first time, and every `START_MS_MAX`, a refresh of the one it starts from. With `described` the
-        listing tells sizes and times.
+        bundle covers; the first time a GET more, if the mark was not asked for (`marks`). A table that took
+        part in a transaction: as many more pages for `transactions/`. A branch: the first time, and every
+        `START_MS_MAX`, a refresh of the one it starts from. `described`: the listing tells sizes and times.
 
         Raises:
             NotFound: the table was dropped.
-            Corrupt, UnsupportedFormat, StoreUnavailable: as reading does.
+            Corrupt, UnsupportedFormat, StoreUnavailable: as reading does, and where own commits are gone.
         """
         with self._lock():
             page, self.first_page = self.first_page, None
@@ -172,10 +171,11 @@ class Session:
 
     def _read(self, pages: list[FirstPage], *, described: bool) -> Reader[State]:
         """Read what is new; `pages` has the first page, if that was listed ahead, and is emptied."""
-        first = first_reader(self, pages, described=described)
+        own, reader = self.writer.last, partial(first_reader, self, pages, described=described)
         at_hand = {**self.writer.recent.taken(), **self.chain.at_hand(self.options.grace_seconds / 2)}
+        claims = ClaimReads(self.chain, cold=not len(self._state.log))
         try:
-            return run(first, self.store, at_hand)
+            return claims.kept(with_own(lambda: run(reader(), self.store, at_hand, ask=claims.answers), own))
         except Corrupt:  # a straggler in the log of a dropped table has lost its predecessors
             self.check_not_dropped([item.name for item in self.store.list(self.folder)])
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import secrets
 import threading
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from crdtcat import Catalog
 from crdtcat.table import Table
+from tests.apart import processes_apart
 
 SCHEMA = pa.schema([("day", pa.string()), ("n", pa.int64()), ("x", pa.int32())])
 DAYS = ("mo", "tu", "we")
@@ -62,7 +62,7 @@ def _begin(barrier: Barrier) -> None:
 
 def in_processes(work: Callable[..., _T], calls: Sequence[tuple[Any, ...]]) -> list[_T]:
     """What `work` gives for each call, each in a process of its own, all at the same time."""
-    context = multiprocessing.get_context("spawn")
+    context = processes_apart()
     barrier = context.Barrier(len(calls))  # can only be inherited
     with context.Pool(len(calls), _begin, (barrier,)) as pool:
         return pool.starmap(work, calls, chunksize=1)

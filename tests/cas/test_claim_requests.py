@@ -12,6 +12,9 @@ import pytest
 import crdtcat.cas.claiming
 from crdtcat import Catalog
 from crdtcat.cas.pauses import Pace
+from crdtcat.format.carried import frames_of, own_frame
+from crdtcat.format.version import decode_version
+from crdtcat.limits import CARRIED_BYTES_MAX, CARRIED_CLAIMS_MAX
 from crdtcat.store.memory import MemoryStore
 from crdtcat.table import Table
 from tests.cas.scenes import SCHEMA, lake, meanwhile, rows, two, values
@@ -73,12 +76,13 @@ def test_a_cold_commit_after_a_collection_asks_for_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("between", "puts", "gets", "lists"), [(1, 2, 1, 0), (2, 3, 3, 0), (3, 3, 3, 1), (10, 3, 10, 1)]
+    ("between", "puts", "gets", "lists"), [(1, 2, 1, 0), (2, 3, 2, 1), (3, 3, 3, 1), (10, 3, 10, 1)]
 )
 def test_requests_of_a_rebased_commit_follow_the_commits_that_came_between(
     between: int, puts: int, gets: int, lists: int
 ) -> None:
-    """A handle that has met nobody yet tries; it guesses that one came, then two, and only then lists."""
+    """A handle that has met nobody yet tries; it guesses that one came, and only then lists. The other one is
+    alone, so its claims carry nothing."""
     catalog, url = lake(base_delay=0)
     table = catalog.create_table("t", SCHEMA, mode="cas")
     table.append(rows("mo", 0))
@@ -112,20 +116,84 @@ def test_who_has_not_looked_for_long_lists_once_and_makes_two_requests_more_than
 
 
 @pytest.mark.parametrize("writers", [2, 3, 8, 32])
-def test_writers_in_turn_make_two_requests_and_one_for_each_commit_between(writers: int) -> None:
+def test_writers_in_turn_make_three_requests_each_however_many_there_are(writers: int) -> None:
+    """A list, a look at the newest, which carries the others, and a try: k + 2 beside one other, far below it
+    beside many."""
     catalog, url = lake(base_delay=0)
     catalog.create_table("t", SCHEMA, mode="cas")
     lakes = [Catalog(url, upkeep=False, base_delay=0) for _ in range(writers)]
+    k = writers - 1
     for turn in range(3):
         for me, each in enumerate(lakes):
             cost = asked(each, lambda at=each, me=me: at.table("t").append(rows("mo", me)))  # type: ignore[misc]
-            if turn:  # the first time of a handle is cold
-                first = turn == 1 and writers > 2  # the first time that a handle meets others
-                assert sum(cost.values()) == writers - 1 + (4 if first else 2)
+            if turn == 2:
+                assert cost == {"list": 1, "get": 1, "put": 1}
+            elif turn == 1:  # the first time that a handle meets others, of whom the first ones carry nothing
+                assert sum(cost.values()) == (3 if k == 1 else k + 4 if me == 0 else 6)
     assert len(catalog.table("t").history()) == 3 * writers
     alone = lakes[-1]
-    assert asked(alone, lambda: alone.table("t").append(rows("mo", 0))) == {"get": 1, "put": 1}
+    assert asked(alone, lambda: alone.table("t").append(rows("mo", 0))) == {"list": 1, "put": 1}
     assert asked(alone, lambda: alone.table("t").append(rows("mo", 0))) == {"put": 1}
+
+
+@pytest.mark.parametrize("between", [*range(6), 16, *range(31, 36), 40])
+def test_past_k_others_who_race_a_commit_makes_three_requests_and_one_for_each_33_more(between: int) -> None:
+    """Others who met each other carry each other; whoever met them lists, looks at the newest, and tries."""
+    catalog, url = lake(base_delay=0)
+    mine = catalog.create_table("t", SCHEMA, mode="cas")
+    others = [Catalog(url, upkeep=False, base_delay=0).table("t") for _ in range(2)]
+    for turn in range(40):
+        others[turn % 2].append(rows("mo", turn))
+    mine.append(rows("mo", 98))
+    for turn in range(between):
+        others[turn % 2].append(rows("mo", turn))
+    looks = -(-between // (1 + CARRIED_CLAIMS_MAX))
+    expected = {"list": 1, "get": looks, "put": 1}
+    assert asked(catalog, lambda: mine.append(rows("mo", 99))) == {k: v for k, v in expected.items() if v}
+    assert 2 + looks <= between + 2
+    stored = mine._session.store.list(FOLDER)
+    assert max(item.size for item in stored) < CARRIED_BYTES_MAX + 2048, "bounded, however many raced"
+    assert len(mine.history()) == 42 + between
+    assert mine.verify(depth="content").ok
+
+
+def test_who_meets_nobody_stores_a_plain_version_file() -> None:
+    """Alone, and also between two commits of its own beside others: the file is unchanged to the byte."""
+    catalog, url = lake(base_delay=0)
+    mine = catalog.create_table("t", SCHEMA, mode="cas")
+    for n in range(3):
+        mine.append(rows("mo", n))
+    Catalog(url, upkeep=False).table("t").append(rows("mo", 3))
+    mine.append(rows("mo", 4))
+    mine.append(rows("mo", 5))
+    store = mine._session.store
+    files = {number: store.get(f"{FOLDER}{number:016d}.c") for number in range(1, 7)}
+    held = {number: len(frames_of(data, "")) for number, data in files.items()}
+    assert held == {1: 1, 2: 1, 3: 1, 4: 1, 5: 5, 6: 1}
+    assert [bytes(frame) for frame in frames_of(files[5], "")[1:]] == [files[n] for n in (4, 3, 2, 1)]
+    session = Catalog(url, upkeep=False).table("t")._session
+    for number, data in files.items():
+        id, _ = decode_version(own_frame(data, ""), "")
+        assert session.refresh().state.log.index_of(id) == number - 1, "ids know nothing of what is carried"
+
+
+def test_a_refresh_reads_the_newest_claim_and_what_it_does_not_carry() -> None:
+    """Where a handle that has read before finds several new ones; where they carry nothing it reads all."""
+    catalog, url = lake(base_delay=0)
+    mine = catalog.create_table("t", SCHEMA, mode="cas")
+    mine.append(rows("mo", 0))
+    mine.head()
+    others = [Catalog(url, upkeep=False, base_delay=0).table("t") for _ in range(2)]
+    for n in range(10):
+        others[0].append(rows("mo", n))
+    assert asked(catalog, mine.head) == {"list": 1, "get": 10}
+    for n in range(1, 11):
+        others[n % 2].append(rows("mo", n))
+    assert asked(catalog, mine.head) == {"list": 1, "get": 1}
+    for n in range(2):
+        others[n % 2].append(rows("mo", n))
+    assert asked(catalog, mine.head) == {"list": 1, "get": 2}, "of two both are asked for, in one round trip"
+    assert len(values(mine)) == 23
 
 
 @pytest.mark.parametrize("writers", [2, 4, 8, 16, 32])
@@ -186,7 +254,7 @@ def test_who_loses_one_race_makes_three_requests_and_pauses_for_nobody(
 
 def test_who_loses_tries_again_at_once_but_for_one_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow requests, and others that are faster every time: a race lost costs two requests; after the second
-    there is a pause, and one number more is looked at. Who has lost more does not wait longer."""
+    there is a pause, and it lists. Who has lost more does not wait longer."""
     catalog, url = lake(max_delay=10.0)
     table = catalog.create_table("t", SCHEMA, mode="cas")
     table.append(rows("mo", 0))
@@ -216,8 +284,8 @@ def test_who_loses_tries_again_at_once_but_for_one_pause(monkeypatch: pytest.Mon
     monkeypatch.setattr(catalog.store, "create", slow)
     monkeypatch.setattr(catalog.store, "get_many", slow_get)
     cost = asked(catalog, lambda: table.append(rows("mo", 99)))
-    # Lost four times: one look in vain after the second, and one after the fourth.
-    assert cost == {"put": 5, "get": 4 + 2}
+    # Lost four times: one listing after the second, and one look in vain after the fourth.
+    assert cost == {"put": 5, "get": 4 + 1, "list": 1}
     assert len(paused) == 1
     assert 0 <= paused[0] <= 4
     # The others may still be there: it stands back for a few requests before it comes again, if that is soon.
@@ -238,7 +306,7 @@ def test_claims_met_on_the_way_are_not_asked_for_again() -> None:
     for n in range(5):
         other.append(rows("mo", 1 + n))
     table.append(rows("mo", 99))
-    assert asked(catalog, table.head) == {"list": 1}
+    assert asked(catalog, table.head) == {"list": 1, "get": 1}  # whether there is a mark, the first time
     assert [n for n, _ in values(table)] == [0, 1, 2, 3, 4, 5, 99]
 
 

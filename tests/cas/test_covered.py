@@ -16,6 +16,7 @@ from crdtcat import Catalog, Table
 from crdtcat.conflicts import Kind
 from crdtcat.errors import CommitConflict
 from tests.cas.scenes import DAYS, SCHEMA, lake, meanwhile, rows, values
+from tests.rows.late import held_back
 
 PREVAIL = {"overwrite-overwrite": "ours"}
 
@@ -206,26 +207,19 @@ def test_one_of_before_a_switch_prevails_by_its_id(*, lesser: bool, monkeypatch:
     table.append(rows("mo", 0))
     other = Catalog(url, **soon)
     late = other.table("t")
-    seen, kept = late.head(), list[tuple[Any, ...]]()
-    put = other.store.put
+    seen = late.head()
 
     def overwrite() -> None:
         with monkeypatch.context() as patched:
             patched.setattr(late._session, "head", lambda **_: seen)
             late.overwrite(rows("tu", 90))
 
-    if lesser:  # it is on its way all the time
-        with monkeypatch.context() as patched:
-            patched.setattr(other.store, "put", lambda *given: kept.append(given))
-            overwrite()
+    land = held_back(late, overwrite) if lesser else overwrite  # it is on its way all the time
     table.overwrite(rows("mo", 50))
     mine = Catalog(url, **soon).table("t")
 
     def come() -> None:
-        if lesser:
-            put(*kept[0])
-        else:
-            overwrite()
+        land()
         table.switch_mode("cas")
 
     meanwhile(mine, come)

@@ -60,6 +60,34 @@ def test_writers_in_a_loop_all_commit_at_comparable_rates(
     assert sum(made) > seconds / REQUEST_SECONDS / 4, made  # they do not just wait
 
 
+@pytest.mark.parametrize(("writers", "more"), [(8, 2), (32, 0)])
+def test_writers_that_race_make_two_requests_and_one_for_each_commit_between_on_average(
+    timeline: Timeline, writers: int, more: int
+) -> None:
+    """A race lost is two requests, and whoever reads the newest claim has the others: of many writers that
+    is less than 2 + k. Of eight it is up to two more: they lose three races for seven commits between."""
+    url = created()
+    handles = [far(url, timeline) for _ in range(writers)]
+    end, between, asked = timeline.now + 6, [0], [0]
+    count = [0]
+
+    def loop(me: int) -> None:
+        catalog, table = handles[me]
+        last = table.append(rows("mo", me)).number
+        while timeline.now < end:
+            before = catalog.store.requests.snapshot()
+            number = table.append(rows("mo", me)).number
+            cost = catalog.store.requests.since(before)
+            between[0] += number - last - 1
+            asked[0] += cost.put + cost.get + cost.list
+            count[0] += 1
+            last = number
+
+    timeline.run([lambda me=me: loop(me) for me in range(writers)])  # type: ignore[misc]
+    assert count[0] > 4 * writers
+    assert asked[0] / count[0] <= 2 + more + between[0] / count[0]
+
+
 @pytest.mark.parametrize("begins", [0.1, 4.0])
 def test_one_that_comes_to_a_loop_catches_up_and_commits(timeline: Timeline, begins: float) -> None:
     """However many commits it is behind: looks go out together, so it needs a few rounds, and the other one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from crdtcat import Catalog
 from crdtcat.errors import CommitContended
 from crdtcat.testing.invariants import check_claims
 from crdtcat.testing.s3_server import S3Server
+from tests.apart import processes_apart
 from tests.cas.scenes import in_processes, meet
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64())])
@@ -78,7 +78,7 @@ def test_killed_processes_leave_tables_that_agree(tmp_path: Path) -> None:
     catalog = Catalog(url, lease_seconds=0.2)
     for name in ("a", "b"):
         catalog.create_table(name, SCHEMA, mode="cas")
-    context = multiprocessing.get_context("spawn")
+    context = processes_apart()
     for round in range(2):
         children = [context.Process(target=commit_for_ever, args=(url, 10 * round + at)) for at in range(2)]
         for child in children:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 import random
 import secrets
@@ -29,6 +28,7 @@ from crdtcat.store import Store
 from crdtcat.store.memory import MemoryStore
 from crdtcat.table import Table
 from crdtcat.testing.faulty import FaultyStore, from_nth
+from tests.apart import processes_apart
 from tests.bounds import bounded
 from tests.cas.scenes import SCHEMA, meanwhile, rows, values
 from tests.catalog.test_races import Stage, StagedStore
@@ -401,7 +401,7 @@ def test_whatever_races_a_switch_every_acknowledged_commit_counts(
 def test_processes_that_write_while_others_switch_and_are_killed(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path / "lake", upkeep=False, max_commit_delay_seconds=0.2)
     catalog.create_table("t", SCHEMA).append(rows("mo", 0, 1))
-    context = multiprocessing.get_context("spawn")
+    context = processes_apart()
     counts = context.Array("q", 2)
     stop = context.Event()
     writers = [context.Process(target=add_up, args=(catalog, me, counts, stop)) for me in range(2)]

@@ -385,7 +385,7 @@ def committed(catalog: Catalog, table: Table, work: Work) -> list[Effect]:
     return done
 
 
-@settings(max_examples=bounded(4_000, 100), deadline=None)
+@settings(max_examples=bounded(4_000, 200), deadline=None)
 @given(races())
 def test_exactly_the_conflicts_that_looking_at_every_row_finds(
     race: tuple[bool, list[Work], Work, bool],

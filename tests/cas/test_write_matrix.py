@@ -3,7 +3,6 @@ that history is one line each time. The fourth row is what that contract has not
 
 from __future__ import annotations
 
-import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from crdtcat import Catalog
 from crdtcat.table import Table
 from crdtcat.testing.invariants import check_claims
 from crdtcat.transaction import Transaction
+from tests.apart import processes_apart
 from tests.cas.scenes import in_processes, meet
 
 SCHEMA = pa.schema([("writer", pa.int64()), ("n", pa.int64())])
@@ -45,7 +45,7 @@ def test_row_1_a_single_writer_makes_one_version_per_write(tmp_path: Path) -> No
 
 def test_row_2_processes_one_after_the_other_need_no_coordination_of_their_own(tmp_path: Path) -> None:
     table = created(tmp_path)
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+    with processes_apart().Pool(1, maxtasksperchild=1) as pool:
         taken = [pool.apply(write, (tmp_path, writer)) for writer in range(WRITERS)]
     assert taken == [[1], [2], [3]]
     require_one_line(table, WRITERS)
@@ -73,7 +73,7 @@ def test_row_4_threads_and_processes_stage_and_one_commit_has_all_of_it(tmp_path
     with (
         catalog.transaction(["t"]) as tx,
         ThreadPoolExecutor(WRITERS) as threads,
-        multiprocessing.get_context("spawn").Pool(WRITERS) as pool,
+        processes_apart().Pool(WRITERS) as pool,
     ):
         list(threads.map(lambda writer: stage(tx, writer), range(WRITERS)))
         tx.join(*pool.starmap(stage, [(tx.fork(), WRITERS + writer) for writer in range(WRITERS)]))

@@ -251,8 +251,8 @@ def test_a_table_that_is_made_while_one_looks_is_no_damage(monkeypatch: pytest.M
         fresh = another(catalog)
         look = fresh._settings
 
-        def slowly(name: str, look: Callable[[str], Any] = look) -> Any:
-            found = look(name)
+        def slowly(name: str, look: Callable[..., Any] = look, **more: bool) -> Any:
+            found = look(name, **more)
             once(another(catalog))
             return found
 

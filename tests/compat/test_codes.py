@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from crdtcat.chunks.type_codes import LISTS, PLAIN, encode_type
+from crdtcat.format.carried import own_frame
 from crdtcat.format.schema_code import decode_schema
 from crdtcat.format.settings import decode_settings
 from crdtcat.format.version import KEYS, OPERATIONS, decode_version
@@ -26,7 +27,7 @@ def versions() -> Iterator[tuple[str, dict[str, Any]]]:
     """Every version that is kept in a file of its own, with those inside of transactions."""
     for path in sorted(DATA.rglob("*")):
         if path.suffix in {".v", ".c"}:
-            _, body = decode_version(path.read_bytes(), path.name)
+            _, body = decode_version(own_frame(path.read_bytes(), path.name), path.name)
             yield path.name, body
             for inner in (data for files in body.get("t", {}).values() for data in files):
                 yield path.name, decode_version(inner, path.name)[1]

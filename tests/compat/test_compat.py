@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
+from crdtcat.format.carried import frames_of
 from tests.compat.changes import readings
 from tests.compat.kinds import documented
 from tests.compat.write import DATA, OPTIONS, event, expected
@@ -33,6 +34,7 @@ KINDS = {
         "dropped",
         "open.json",
     ),
+    "carrying": (".c", ".b", ".decision", "hint", "settings.json"),
     "types": (".v", ".b", ".parquet", "settings.json"),
     "upkeep": (".v", ".b", ".c", ".parquet", ".g", ".l", "z00000002", "zz00000001.b", "zy0000000000000004"),
 }
@@ -46,7 +48,15 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_the_first_release_is_kept() -> None:
-    assert {"0.1.0", "0.1.0-changes", "0.1.0-types", "0.1.0-upkeep"} <= set(EVERYTHING)
+    assert {"0.1.0", "0.1.0-carrying", "0.1.0-changes", "0.1.0-types", "0.1.0-upkeep"} <= set(EVERYTHING)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_claims_that_carry_others_are_kept(release: str) -> None:
+    claims = (DATA / f"{release}-carrying" / "catalog" / "tables" / "raced" / "main").glob("*.c")
+    held = [len(frames_of(path.read_bytes(), path.name)) for path in claims]
+    assert held.count(1) >= 1, "one that was alone"
+    assert max(held) > 10
 
 
 @pytest.mark.parametrize("release", RELEASES)

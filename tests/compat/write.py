@@ -3,8 +3,9 @@
 Run once for each release, before it is published; never again for one that was. It makes
 `tests/compat/data/<version>/catalog/` with files of every kind that whole commits leave, the same in
 `<version>-changes/` for changes of rows, keys, branches, expiry, claims and transactions, in
-`<version>-types/` for columns of every type, in `<version>-upkeep/` for what expiry and collection leave, and
-in each an `expected.json` with what must be read from them.
+`<version>-types/` for columns of every type, in `<version>-upkeep/` for what expiry and collection leave, in
+`<version>-carrying/` for claims that carry others, and in each an `expected.json` with what must be read from
+them.
 A folder that is there already is never touched.
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat import Catalog, Table, __version__
+from tests.compat.carrying import write_carrying
 from tests.compat.changes import write_changes
 from tests.compat.every_type import write_types
 from tests.compat.upkeep import write_upkeep
@@ -171,7 +173,13 @@ def _plain(value: Any) -> Any:
 
 
 def main() -> None:
-    makers = {"": write, "-changes": write_changes, "-types": write_types, "-upkeep": write_upkeep}
+    makers = {
+        "": write,
+        "-carrying": write_carrying,
+        "-changes": write_changes,
+        "-types": write_types,
+        "-upkeep": write_upkeep,
+    }
     for suffix, make in makers.items():
         folder = DATA / f"{__version__}{suffix}"
         if not folder.exists():  # what a release wrote is never written again

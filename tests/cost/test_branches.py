@@ -75,7 +75,7 @@ def test_reading_a_branch(place: Place) -> None:
     assert asked(catalog, lambda: branch.append(many())) == {"put": 2}
     fresh = place.open()
     cold = fresh.table("t", "b")
-    assert asked(fresh, cold.head) == _sum(refresh, refresh, {"get": 5 + 2})
+    assert asked(fresh, cold.head) == _sum(refresh, refresh, {"get": 5 + 2 + 1})  # and the mark
     assert asked(fresh, cold.head) == refresh
 
 
@@ -86,8 +86,8 @@ def test_listing_and_deleting(place: Place) -> None:
     assert asked(catalog, table.branches) == {"list": 1, "get": 2}
     refresh = _refresh(catalog, table)
     cost = asked(catalog, lambda: table.delete_branch("b"))
-    # The branch is opened and read, to say what it lets go: nothing, as its rows were inlined.
-    read = _sum(refresh, refresh, {"get": 1 + 1})
+    # The branch is opened and read, its mark first, to say what it lets go: nothing, its rows were inlined.
+    read = _sum(refresh, refresh, {"get": 1 + 1 + 1})
     assert cost == _sum({"get": 2 + 1, "put": 2, "list": 2, "delete": 1}, read)
     table.branch("d").append(many())
     cost = asked(catalog, lambda: table.delete_branch("d"))
@@ -100,12 +100,13 @@ def test_merge(place: Place) -> None:
     refresh = _refresh(catalog, table)
     branch = table.branch("b")
     branch.append(many())
-    # The branch's start is a refresh of this branch; then its own log; this log before and after.
+    # The branch's start is a refresh of this branch; then its own log, and its mark before the first time;
+    # this log before and after.
     cost = asked(catalog, lambda: table.merge("b"))
-    assert cost == _sum(refresh, refresh, refresh, refresh, {"get": 2 + 1 + 1, "put": 1, "list": 1})
+    assert cost == _sum(refresh, refresh, refresh, refresh, {"get": 2 + 1 + 1 + 1, "put": 1, "list": 1})
     branch.append(few())
     cost = asked(catalog, lambda: table.merge("b"))
-    assert cost == _sum(refresh, refresh, refresh, refresh, {"get": 2 + 2 + 1, "put": 2, "list": 1})
+    assert cost == _sum(refresh, refresh, refresh, refresh, {"get": 2 + 2 + 1 + 1, "put": 2, "list": 1})
 
 
 def test_expire(place: Place) -> None:

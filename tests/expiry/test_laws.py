@@ -128,13 +128,13 @@ def check_model(history: History, listed: int, horizon: int, head: Head) -> None
 
 
 @given(expiries(VERBS))
-@settings(max_examples=bounded(200, 4), deadline=None)
+@settings(max_examples=bounded(200, 8), deadline=None)
 def test_a_base_changes_nothing_that_is_read(drawn: tuple[History, int, int]) -> None:
     check(*drawn)
 
 
 @given(expiries((*VERBS, *ROW_VERBS, *ROW_VERBS)))
-@settings(max_examples=bounded(200, 4), deadline=None)
+@settings(max_examples=bounded(200, 8), deadline=None)
 def test_a_base_changes_nothing_where_rows_were_changed(drawn: tuple[History, int, int]) -> None:
     check(*drawn)
 

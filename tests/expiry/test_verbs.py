@@ -83,7 +83,7 @@ def _value(catalog: Catalog, options: dict[str, Any]) -> tuple[Any, ...]:
 steps = st.lists(st.tuples(st.sampled_from((*VERBS, *UPKEEP, *UPKEEP)), st.booleans()), max_size=14)
 
 
-@settings(max_examples=bounded(300, 10), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=bounded(300, 15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps)
 @example(
     [

@@ -12,7 +12,7 @@ from blake3 import blake3
 
 from crdtcat import Catalog
 from crdtcat.errors import Corrupt, CrdtcatError, DataError, Expired, NotFound, UnsupportedFormat
-from crdtcat.format.frame import seal
+from crdtcat.format.frame import CARRYING_NUMBER, seal
 from crdtcat.store import Store, open_store
 from crdtcat.testing.faulty import FaultyStore
 from tests.faults.operations import OPTIONS, SCHEMA, fresh_url, rows
@@ -266,12 +266,15 @@ def test_newer_formats_are_refused_by_name(store: Store, name: str, data: bytes)
         _with(store, name, data, lambda: _look(store))
 
 
+NEWER_NUMBER = CARRYING_NUMBER + 1
+
+
 def test_newer_version_and_bundle_formats_are_refused_by_name(store: Store, objects: Objects) -> None:
     for name, data in objects.items():
         if not name.endswith((".v", ".b")):
             continue
-        framed = data[:8] + (2).to_bytes(2, "big") + data[10:-32]
-        with pytest.raises(UnsupportedFormat, match="format 2") as caught:
+        framed = data[:8] + NEWER_NUMBER.to_bytes(2, "big") + data[10:-32]
+        with pytest.raises(UnsupportedFormat, match=f"format {NEWER_NUMBER}") as caught:
             _with(store, name, framed + blake3(framed).digest(), lambda: _look(store))
         assert name in str(caught.value)
 

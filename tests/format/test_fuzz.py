@@ -22,7 +22,7 @@ from crdtcat import Catalog
 from crdtcat.chunks.footer_cache import FooterCache
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.errors import Corrupt, CrdtcatError, InvalidArgument, UnsupportedFormat
-from crdtcat.format.frame import FORMAT_NUMBER, digest, seal, unseal
+from crdtcat.format.frame import CARRYING_NUMBER, FORMAT_NUMBER, digest, seal, unseal
 from crdtcat.format.kinds import OVERLAY
 from crdtcat.format.ops import decode_ops
 from crdtcat.format.row_ids import unpack_row_ids
@@ -377,9 +377,10 @@ def test_features_this_release_does_not_have_are_refused_by_name() -> None:
 
 
 def test_newer_format_numbers_are_refused_by_name() -> None:
-    for kind in (b"V", b"B"):
-        framed = b"CRDTCAT" + kind + (FORMAT_NUMBER + 1).to_bytes(2, "big") + b"anything at all"
-        with pytest.raises(UnsupportedFormat, match=r"some/name: format 2.*upgrade"):
+    kinds: tuple[tuple[Kind, int], ...] = ((b"V", CARRYING_NUMBER + 1), (b"B", FORMAT_NUMBER + 1))
+    for kind, number in kinds:
+        framed = b"CRDTCAT" + kind + number.to_bytes(2, "big") + b"anything at all"
+        with pytest.raises(UnsupportedFormat, match=rf"some/name: format {number}.*upgrade"):
             unseal(kind, framed + blake3(framed).digest(), "some/name")
 
 

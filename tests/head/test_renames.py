@@ -84,7 +84,7 @@ def expected(history: History, head: Head) -> Listed:
 
 
 @given(histories(VERBS, most=14) | histories(FEW, most=10))
-@settings(max_examples=bounded(300, 2), deadline=None)
+@settings(max_examples=bounded(300, 5), deadline=None)
 def test_every_value_that_a_renaming_sent_elsewhere_is_listed(history: History) -> None:
     head = Head("t", history.state().log, history.settings)
     listed = {

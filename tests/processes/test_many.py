@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from pathlib import Path
 from typing import Any
 
 from crdtcat import Catalog
+from tests.apart import processes_apart
 from tests.processes.work import SCHEMA, append_times, commits_found, maintain_until
 
 WRITERS = 16
 COMMITS = 6
 OPTIONS: dict[str, Any] = {"upkeep": False, "grace_seconds": 0}
-_context = multiprocessing.get_context("spawn")
+_context = processes_apart()
 
 
 def _run(url: str, options: dict[str, Any]) -> None:

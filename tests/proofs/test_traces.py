@@ -149,7 +149,7 @@ WRONG_LIBRARY: dict[str, tuple[str, str, Any, int]] = {
         "Transactions",
         "crdtcat.transaction.pinning._without",
         lambda log, _: log,
-        20,
+        50,
     ),
     "a commit that was slow does not look": (
         "Switching",

@@ -74,14 +74,13 @@ def claimer(
     *,
     tries: int = 4,
     kind: Any = Claimer,
-    looking: bool = False,
     listing: bool = False,
     window: int = 1,
 ) -> Actor:
     """Claims the number after `parent`, again and again while others are faster. With `listing` it lists
     first; `window`: how many numbers it looks at together after the first race that it loses."""
-    begun = kind.begin(FOLDER, Setting(writer), parent, 20, looking=looking)
-    begun = replace(begun, listing=listing, window=window)
+    begun = kind.begin(FOLDER, Setting(writer), parent, 20, listing=listing)
+    begun = replace(begun, window=window)
     return Actor(f"writer {writer}", begun, (resumed,) * tries)
 
 
@@ -137,13 +136,11 @@ def sleeper(
     kind: Any = Committer,
     old: bool = False,
     reads: bool = True,
-    looking: bool = False,
     listing: bool = False,
 ) -> Actor:
-    """One that knows `parent`; with `old`, knows that this was long ago; with `looking`, one that looks
-    before it tries, with `listing`, one that lists."""
-    begun = kind.begin(FOLDER, Setting(writer), parent, 20, looking=looking, old=old)
-    begun = replace(begun, claim=replace(begun.claim, listing=listing))
+    """One that knows `parent`; with `old`, knows that this was long ago; with `listing`, one that lists
+    before it tries."""
+    begun = kind.begin(FOLDER, Setting(writer), parent, 20, listing=listing, old=old)
     return Actor(f"sleeper {writer}", Sleeping(begun, reads))
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from crdtcat.format.carried import carrying
+from crdtcat.limits import CARRIED_CLAIMS_MAX
 from crdtcat.protocol import Got, ListPage, Object, PutIfAbsent, claimer
-from crdtcat.protocol.claimer import BATCH_MAX, LOOKS_MAX, LOOKS_MIN, Claimer, ClaimOutcome, Parent, Verdict
+from crdtcat.protocol.claimer import BATCH_MAX, LISTED_RACE, LOOKS_MAX, Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.requests import Created, Get, Listed
 from crdtcat.support.object_bytes import ObjectBytes
 from tests.protocol.claims import FIRST, Setting, claimed
@@ -22,17 +24,18 @@ def name(number: int) -> str:
     return f"{FOLDER}{number:016d}.c"
 
 
-def chain(count: int) -> dict[str, bytes]:
-    """Claims of others, from the second on."""
-    parent, files = FIRST, {}
+def chain(count: int, *, carried: int = 0) -> dict[str, bytes]:
+    """Claims of others, from the second on, each carrying so many."""
+    parent, files, frames = FIRST, {}, list[bytes]()
     for at in range(count):
         parent, (at_name, data) = claimed(Setting(200 + at), parent, 30 + at)
-        files[at_name] = data
+        files[at_name] = carrying(data, frames[:carried])
+        frames.insert(0, data)
     return files
 
 
-def begun(*, looking: bool = False) -> Claimer[Setting]:
-    return Claimer.begin(FOLDER, Setting(1), FIRST, 20, looking=looking)
+def begun(*, listing: bool = False) -> Claimer[Setting]:
+    return Claimer.begin(FOLDER, Setting(1), FIRST, 20, listing=listing)
 
 
 def answered(files: dict[str, bytes], wants: Sequence[Any], page: int = 1000) -> list[Any]:
@@ -61,14 +64,40 @@ def rounds(step: Claimer[Any], files: dict[str, bytes]) -> Iterator[tuple[Any, .
         step = step.take(answered(files, step.wants))
 
 
-@pytest.mark.parametrize("looking", [False, True])
+@pytest.mark.parametrize("listing", [False, True])
 @pytest.mark.parametrize("between", [0, 1, 2, 3, 4, 10, 700])
-def test_requests_follow_the_claims_between_and_rounds_do_not(between: int, *, looking: bool) -> None:
-    made = list(rounds(begun(looking=looking), chain(between)))
-    least = 2 if looking or between == 1 else 1 if not between else 4
+def test_requests_follow_the_claims_between_and_rounds_do_not(between: int, *, listing: bool) -> None:
+    made = list(rounds(begun(listing=listing), chain(between)))
+    least = 2 if listing or between == 1 else 1 if not between else 4
     assert sum(map(len, made)) == between + least
-    assert len(made) <= (4 if looking else 7)
+    assert len(made) <= (4 if listing else 7)
     assert made[-1][0].name == name(between + 2)
+
+
+@pytest.mark.parametrize("between", range(41))
+def test_past_those_that_carry_each_other_it_makes_a_list_a_look_and_a_try(between: int) -> None:
+    """Whoever met others lately: 3 requests past 1 to 33 claims, and one look more for each 33 further."""
+    made = list(rounds(begun(listing=True), chain(between, carried=CARRIED_CLAIMS_MAX)))
+    assert sum(map(len, made)) == 2 + -(-between // (1 + CARRIED_CLAIMS_MAX)) <= max(2, between + 2)
+    warm = list(rounds(begun(), chain(between, carried=CARRIED_CLAIMS_MAX)))
+    assert sum(map(len, warm)) == [1, 3, *[6] * 33, *[7] * 6][between]
+
+
+@pytest.mark.parametrize("carried", [0, 1, 5, 30])
+def test_few_that_are_carried_save_as_many_looks_and_three_rounds_are_enough(carried: int) -> None:
+    made = list(rounds(begun(listing=True), chain(60, carried=carried)))
+    assert sum(map(len, made)) == 2 + -(-60 // (1 + carried))
+    assert len(made) <= 4
+
+
+def test_where_some_carry_nothing_what_is_missing_is_looked_at_together() -> None:
+    files = {**chain(20, carried=3), **{each: data for each, data in chain(20).items() if each == name(13)}}
+    made = list(rounds(begun(listing=True), files))
+    assert made[1:-1] == [
+        (Get(name(21)),),
+        tuple(map(Get, map(name, (17, 13, 9, 5)))),
+        tuple(map(Get, map(name, (12, 11, 10)))),
+    ]
 
 
 def test_the_first_race_is_one_look_and_one_try() -> None:
@@ -76,18 +105,34 @@ def test_the_first_race_is_one_look_and_one_try() -> None:
     assert kinds == [[PutIfAbsent], [Get], [PutIfAbsent]]
 
 
-def test_who_loses_twice_looks_at_two_and_lists_if_both_are_there() -> None:
+def test_who_loses_twice_lists_and_looks_at_the_newest_first() -> None:
     asked = list(rounds(begun(), chain(5)))
-    assert asked[3] == (Get(name(3)), Get(name(4)))
-    assert asked[4] == (ListPage(FOLDER, name(4)),)
-    assert asked[5] == (Get(name(5)), Get(name(6)))
+    assert asked[3] == (ListPage(FOLDER, name(2)),)
+    assert asked[4] == (Get(name(6)),)
+    assert asked[5] == (Get(name(5)), Get(name(4)), Get(name(3)))
     assert isinstance(asked[6][0], PutIfAbsent)
-    assert LOOKS_MIN == 2
+    assert LISTED_RACE == 2
+
+
+def test_after_a_listing_the_first_race_lost_is_one_look() -> None:
+    step, files = begun(listing=True), chain(1)
+    for _ in range(2):
+        step = step.take(answered(files, step.wants))
+    assert step.creating
+    assert step.take((TAKEN,)).wants == (Get(name(3)),)
+
+
+def test_a_listing_that_shows_nothing_after_a_lost_race_is_a_look_in_vain() -> None:
+    step = replace(begun(), rebases=1).take([TAKEN])
+    assert step.wants == (ListPage(FOLDER, name(1)),)
+    step = step.take([Listed((), None)])
+    assert isinstance(step.wants[0], PutIfAbsent)
+    assert step.take([TAKEN]).wants == (Get(name(2)),), "what is not listed is looked at"
 
 
 def test_who_has_listed_looks_at_one_more_each_time_until_it_lists_again() -> None:
     """Others who always come first: whatever it looks at is there, and then one more."""
-    files, step = chain(60), replace(begun(), listed=True)
+    files, step = chain(60), replace(begun(), rebases=2)
     looks, listings = [], 0
     while step.parent.number < 40:
         step = step.take([TAKEN])
@@ -103,10 +148,10 @@ def test_who_has_listed_looks_at_one_more_each_time_until_it_lists_again() -> No
 
 def test_a_look_in_vain_makes_the_next_ones_fewer() -> None:
     files = chain(4)
-    step = replace(begun(), listed=True, window=4).take([TAKEN])
+    step = replace(begun(), rebases=2, window=4).take([TAKEN])
     assert len(step.wants) == 4
     step = step.take([Got(files[name(2)]), Got(files[name(3)]), Got(None), Got(files[name(5)])])
-    assert (step.outcome, step.rebases, step.passed) == (ClaimOutcome.CONTENDED, 1, 1)
+    assert (step.outcome, step.rebases, step.passed) == (ClaimOutcome.CONTENDED, 3, 1)
     step = step.resumed()
     # What is above a number that is not there is not built on, whatever a later look found.
     assert (step.parent.number, step.passed, step.window) == (3, 2, 2)
@@ -118,8 +163,12 @@ def test_a_listing_with_a_gap_is_followed_up_to_it() -> None:
     assert step.wants == (ListPage(FOLDER, name(1)),)
     assert not step.creating
     listed = step.take([Listed(tuple(Object(name(n)) for n in (2, 3, 5, 6)), None)])
-    assert listed.wants == (Get(name(2)), Get(name(3)))
-    assert (listed.listed, listed.window, listed.creating) == (True, 1, False)
+    assert listed.wants == (Get(name(3)),)
+    assert (listed.window, listed.creating) == (1, False)
+    both = listed.take([Got(chain(2)[name(3)])])
+    assert both.wants == (Get(name(2)),)
+    gone = listed.take([Got(None)])
+    assert gone.wants == (Get(name(2)),), "what is above one that is gone is not known to be next"
     none = step.take([Listed((Object(name(3)),), None)])
     assert none.creating
     assert none.wants == (PutIfAbsent(name(2), step.data),)
@@ -132,21 +181,24 @@ def test_what_was_listed_and_is_gone_is_tried() -> None:
 
 def test_no_more_are_read_at_once_than_fit() -> None:
     every = Listed(tuple(Object(name(n)) for n in range(2, 3000)), None)
-    assert len(replace(begun(), listing=True).take([every]).wants) == BATCH_MAX == 1000
+    step = replace(begun(), listing=True).take([every])
+    assert step.wants == (Get(name(BATCH_MAX + 1)),)
+    assert step.gathering is not None
+    assert len(step.gathering.files) == BATCH_MAX == 1000
 
 
-@pytest.mark.parametrize("looking", [False, True])
+@pytest.mark.parametrize("listing", [False, True])
 def test_what_no_batch_holds_is_listed_again_and_no_race_is_lost_for_it(
-    monkeypatch: pytest.MonkeyPatch, *, looking: bool
+    monkeypatch: pytest.MonkeyPatch, *, listing: bool
 ) -> None:
     """Before, whoever was that far behind tried numbers that were long taken, as after races that it lost."""
     monkeypatch.setattr(claimer, "BATCH_MAX", 100)
     between = 250
-    made = list(rounds(begun(looking=looking), chain(between)))
+    made = list(rounds(begun(listing=listing), chain(between)))
     listings = sum(isinstance(wants[0], ListPage) for wants in made)
     assert listings == 3
-    assert sum(map(len, made)) == between + (2 if looking else 4) + 2
-    assert sum(isinstance(wants[0], PutIfAbsent) for wants in made) == (1 if looking else 3)
+    assert sum(map(len, made)) == between + (2 if listing else 4) + 2
+    assert sum(isinstance(wants[0], PutIfAbsent) for wants in made) == (1 if listing else 3)
     assert made[-1][0].name == name(between + 2)
 
 
@@ -174,7 +226,8 @@ def test_files_found_together_are_judged_one_by_one_and_kept_while_somebody_deci
     step = step.resumed(Setting(1, "other"))
     assert (step.outcome, step.parent, step.passed, step.rebases) == (ClaimOutcome.PENDING, parent, 3, 1)
     assert step.writers == {2, 3, 4}
-    assert (step.id, step.data) == Setting(1, "other").sealed(parent, step.hlc)
+    id, own = Setting(1, "other").sealed(parent, step.hlc)
+    assert (step.id, step.data) == (id, carrying(own, [third, second, first]))
     assert step.hlc == 33
 
 
@@ -186,9 +239,9 @@ def test_one_in_the_middle_that_is_not_decided_is_judged_again() -> None:
 
     decided: list[bool] = []
     files = chain(3)
-    step: Claimer[Any] = Claimer.begin(FOLDER, Waiting(1), Parent(1, FIRST.id), 20, looking=True)
-    step = step.take([Got(files[name(2)])]).take([Listed(tuple(Object(name(n)) for n in (3, 4)), None)])
-    step = step.take([Got(files[name(3)]), Got(files[name(4)])])
+    step: Claimer[Any] = Claimer.begin(FOLDER, Waiting(1), Parent(1, FIRST.id), 20, listing=True)
+    step = step.take([Listed(tuple(Object(name(n)) for n in (2, 3, 4)), None)]).take([Got(files[name(4)])])
+    step = step.take([Got(files[name(3)]), Got(files[name(2)])])
     assert (step.outcome, step.wants, step.passed) == (ClaimOutcome.UNDECIDED, (), 1)
     assert step.resumed().outcome is ClaimOutcome.UNDECIDED
     decided.append(True)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from crdtcat.format.carried import carrying
 from crdtcat.log import State
-from crdtcat.protocol import Got, PutIfAbsent
+from crdtcat.protocol import Got, Listed, Object, PutIfAbsent
 from crdtcat.protocol.claimer import TRIES, Claimer, ClaimOutcome, Parent, Verdict
 from crdtcat.protocol.requests import Created, Get
 from crdtcat.support.object_bytes import ObjectBytes
@@ -142,8 +143,33 @@ def test_the_whole_chain_is_judged_not_only_the_newest() -> None:
     _, (_, newest) = claimed(Setting(3, "q"), middle, 31)
     step = begun(name="p").take([TAKEN]).take([Got(between)])
     assert step.outcome is ClaimOutcome.CONFLICT
-    clean = begun(name="q").take([TAKEN]).take([Got(between)]).resumed().take([TAKEN]).take([Got(newest)])
-    assert clean.outcome is ClaimOutcome.CONFLICT
+    clean = begun(name="q").take([TAKEN]).take([Got(between)]).resumed()
+    assert (
+        replace(clean, window=1, rebases=2).take([TAKEN]).take([Got(newest)]).outcome is ClaimOutcome.CONFLICT
+    )
+
+
+def test_what_is_carried_is_judged_as_what_is_looked_at() -> None:
+    middle, (name, between) = claimed(Setting(2, "p"), FIRST, 30)
+    _, (newest_name, newest) = claimed(Setting(3, "q"), middle, 31)
+    listed = Listed((Object(name), Object(newest_name)), None)
+    for file in (carrying(newest, [between]), newest):
+        step = Claimer.begin(FOLDER, Setting(1, "p"), FIRST, 20, listing=True).take([listed])
+        step = step.take([Got(file)])
+        if step.gathering is not None:
+            step = step.take([Got(between)])
+        assert (step.outcome, step.number, step.passed) == (ClaimOutcome.CONFLICT, 2, 0)
+
+
+def test_ones_own_claim_is_known_in_what_another_carries() -> None:
+    """A try that the store repeated by itself: it was stored, the answer lost, and others passed it since."""
+    step = replace(begun(), rebases=1)
+    own = Parent(2, step.id)
+    _, (name, data) = claimed(Setting(2), own, 30)
+    listed = Listed((Object(f"{FOLDER}{2:016d}.c"), Object(name)), None)
+    step = step.take([TAKEN]).take([listed])
+    assert step.wants == (Get(name),)
+    assert step.take([Got(carrying(data, [step.data]))]).outcome is ClaimOutcome.DONE
 
 
 def test_a_settled_conflict_goes_on_with_the_patched_change() -> None:
@@ -169,18 +195,18 @@ RIGHT: dict[str, Callable[[], tuple[Sequence[Actor], dict[str, bytes], int]]] = 
         1,
     ),
     "one that is behind and lists": lambda: (
-        [claimer(1, listing=True), claimer(2, THIRD), claimer(3, looking=True)],
+        [claimer(1, listing=True), claimer(2, THIRD), claimer(3, listing=True)],
         THREE,
         0,
     ),
-    "writers that look first": lambda: ([claimer(n, looking=n < 3) for n in (1, 2, 3)], ONE, 1),
+    "writers that list first": lambda: ([claimer(n, listing=n < 3) for n in (1, 2, 3)], ONE, 1),
     "lost answers and lost requests": lambda: ([claimer(1), claimer(2)], ONE, 2),
     "the first commit of a table": lambda: ([claimer(1, Parent()), claimer(2, Parent())], {}, 1),
     "a reader beside upkeep": lambda: ([claimer(1, SECOND), reader(), upkeep()], TWO, 0),
     "a writer that slept while its number was folded": lambda: ([sleeper(1, FIRST), expirer()], THREE, 0),
     "a writer beside an expiry": lambda: ([claimer(1, SECOND), expirer()], TWO, 0),
     "a writer that slept while its number was collected": lambda: ([sleeper(1, FIRST), upkeep()], TWO, 0),
-    "one that slept and looks first": lambda: ([sleeper(1, FIRST, looking=True), upkeep()], THREE, 0),
+    "one that slept and lists first": lambda: ([sleeper(1, FIRST, listing=True), upkeep()], THREE, 0),
     "one that slept and lists what is to be collected": lambda: (
         [sleeper(1, FIRST, listing=True), upkeep()],
         THREE,

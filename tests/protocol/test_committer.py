@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from crdtcat.format.carried import carrying
 from crdtcat.protocol import Created, Get, Got, Listed, ListPage, Object, PutIfAbsent, bundle_name, claim_name
 from crdtcat.protocol.claimer import TRIES, ClaimOutcome, Parent
 from crdtcat.protocol.committer import Committer
@@ -52,20 +53,25 @@ def test_one_that_is_old_lists_first(taken: int, *, claims: bool) -> None:
 
 
 def test_what_it_finds_listed_is_read_at_once() -> None:
-    """All claims that follow its parent without a gap: k + 2 requests, and no try that is refused."""
+    """All claims that follow its parent without a gap, the newest first: k + 2 requests, and no try that is
+    refused; fewer where it carries the others."""
     third, (name, data) = claimed(Setting(3), claimed(Setting(2), FIRST, 30)[0], 31)
     fifth = claim_name(FOLDER, 5)
     found = [Object(each) for each in (SECOND_NAME, name, fifth)]
-    for looking in (False, True):
-        step: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, looking=looking, old=True)
+    for listing in (False, True):
+        step: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, listing=listing, old=True)
         step = step.take([Listed((*found, *page([1]).objects), None)])
-        assert step.wants == (Get(SECOND_NAME), Get(name))
-        assert step.aged().take([Got(THEIRS), Got(data)]).outcome is ClaimOutcome.STALE
-        step = step.take([Got(THEIRS), Got(data)])
+        assert step.wants == (Get(name),)
+        carried = step.take([Got(carrying(data, [THEIRS]))])
+        assert (carried.claim.parent, type(carried.wants[0])) == (third, PutIfAbsent)
+        step = step.take([Got(data)])
+        assert step.wants == (Get(SECOND_NAME),)
+        assert step.aged().take([Got(THEIRS)]).outcome is ClaimOutcome.STALE
+        step = step.take([Got(THEIRS)])
         assert (step.claim.parent, type(step.wants[0])) == (third, PutIfAbsent)
         assert step.take([CREATED]).outcome is ClaimOutcome.DONE
-    alone: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, looking=True, old=True)
-    assert isinstance(alone.take([page([1])]).wants[0], PutIfAbsent)  # the listing was the look
+    alone: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, listing=True, old=True)
+    assert isinstance(alone.take([page([1])]).wants[0], PutIfAbsent)  # it lists once
 
 
 def test_claims_are_listed_for_one_page_and_bundles_to_the_end() -> None:
@@ -117,22 +123,22 @@ def test_what_the_first_listing_showed_is_forgotten_by_the_second() -> None:
 
 
 def test_nothing_is_created_above_what_was_met_long_ago() -> None:
-    looks: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, looking=True)
-    met = looks.take([Got(THEIRS)])
-    assert met.wants == (ListPage(FOLDER, SECOND_NAME),)
-    assert isinstance(met.take([Listed((), None)]).wants[0], PutIfAbsent)
-    late = met.aged().take([Listed((), None)])
+    lists: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, listing=True)
+    met = lists.take([Listed((Object(SECOND_NAME),), None)])
+    assert isinstance(met.take([Got(THEIRS)]).wants[0], PutIfAbsent)
+    late = met.aged().take([Got(THEIRS)])
     assert (late.outcome, late.wants, late.created) == (ClaimOutcome.STALE, (), False)
 
 
-def test_what_was_listed_and_read_long_ago_is_not_built_on() -> None:
-    looks: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, looking=True)
+def test_what_was_carried_and_met_long_ago_is_not_built_on() -> None:
+    lists: Committer[Setting] = Committer.begin(FOLDER, Setting(1), FIRST, 20, listing=True)
     third, (name, data) = claimed(Setting(3), claimed(Setting(2), FIRST, 30)[0], 31)
-    met = looks.take([Got(THEIRS)]).take([Listed((Object(name),), None)])
+    met = lists.take([Listed((Object(SECOND_NAME), Object(name)), None)])
     assert met.wants == (Get(name),)
-    tried = met.take([Got(data)])
+    file = carrying(data, [THEIRS])
+    tried = met.take([Got(file)])
     assert (tried.claim.parent, type(tried.wants[0])) == (third, PutIfAbsent)
-    assert met.aged().take([Got(data)]).outcome is ClaimOutcome.STALE
+    assert met.aged().take([Got(file)]).outcome is ClaimOutcome.STALE
 
 
 def test_trying_again_at_once_is_a_creation_too() -> None:

@@ -76,9 +76,9 @@ def above(row: Costs) -> int:
     return max(cost - k for k, cost in enumerate(row))
 
 
-def made(k: int, *, looking: bool = False) -> int:
-    """The requests of the claimer past k others."""
-    return sum(map(len, rounds(begun(looking=looking), chain(k))))
+def made(k: int, *, listing: bool = False, carried: int = 0) -> int:
+    """The requests of the claimer past k others, each of which carries so many."""
+    return sum(map(len, rounds(begun(listing=listing), chain(k, carried=carried))))
 
 
 @pytest.mark.parametrize("carrying", [False, True])
@@ -123,13 +123,29 @@ def test_beside_others_in_random_order_a_list_at_once_would_save_less_than_one_r
     assert saved == pytest.approx(1 - 2 / writers, abs=1e-6)
 
 
-def test_claims_that_tell_of_those_before_them_would_make_it_four() -> None:
-    assert (1, *[4] * MOST) in Schemes(carrying=True).warm()
+def test_beside_those_that_carry_it_makes_six_at_most_and_no_scheme_that_passes_one_in_three_beats_five() -> (
+    None
+):
+    """Where the newest claim tells of all, 4 past any number can be had, for 4 past one."""
+    ours = tuple(made(k, carried=MOST) for k in range(MOST + 1))
+    assert ours == (1, 3, *[6] * (MOST - 1))
+    rows = Schemes(carrying=True).warm()
+    assert (1, *[4] * MOST) in rows
+    assert min(max(row) for row in rows if row[1] == 3) >= 5
+    assert all(cost <= k + 2 for k, cost in enumerate(ours) if k >= 4)
 
 
-def test_who_looks_first_makes_k_and_two_and_no_scheme_less_for_every_k() -> None:
-    assert [made(k, looking=True) for k in range(MOST + 1)] == [k + 2 for k in range(MOST + 1)]
+def test_who_lists_first_makes_k_and_two_and_no_scheme_less_for_every_k() -> None:
+    assert [made(k, listing=True) for k in range(MOST + 1)] == [k + 2 for k in range(MOST + 1)]
     assert min(map(above, Schemes().all())) == 2
+
+
+def test_beside_those_that_carry_who_lists_first_makes_three_and_no_scheme_less_for_every_k() -> None:
+    ours = tuple(made(k, listing=True, carried=MOST) for k in range(MOST + 1))
+    assert ours == (2, *[3] * MOST)
+    rows = Schemes(carrying=True).all()
+    assert ours in rows
+    assert not any(sum(row) < sum(ours) for row in rows if row[0] == 2)
 
 
 def test_a_race_lost_is_two_requests_and_sometimes_a_look_or_a_listing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 from crdtcat import Table
 
@@ -21,9 +22,12 @@ def held_back(table: Table, act: Callable[[], object]) -> Callable[[], object]:
             real(name, data)
 
     store.put = put  # type: ignore[method-assign]
+    last = table._session.writer.last
     try:
-        act()
+        with patch("crdtcat.session.with_own", lambda read, _: read()):  # nobody was told that it is there
+            act()
     finally:
+        table._session.writer.last = last
         store.put = real  # type: ignore[method-assign]
         table._session.writer._in_doubt = True  # as after a lost answer: it takes another id
     return lambda: [real(name, data) for name, data in kept]

@@ -122,7 +122,7 @@ steps = st.lists(
 
 
 @given(steps, st.data())
-@settings(max_examples=bounded(160, 4), deadline=None)
+@settings(max_examples=bounded(160, 8), deadline=None)
 def test_applied_to_one_snapshot_it_gives_the_other(
     moves: list[tuple[str, int, bool]], data: st.DataObject
 ) -> None:

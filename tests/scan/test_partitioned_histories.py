@@ -91,7 +91,7 @@ steps = st.lists(
 
 
 @given(st.sampled_from(PARTITIONINGS), steps, st.integers(0, 11), st.booleans())
-@settings(max_examples=bounded(200, 8), deadline=None)
+@settings(max_examples=bounded(200, 16), deadline=None)
 def test_filters_find_what_they_find_unpruned(
     partitioning: list[str], moves: list[tuple[str, int, int, bool]], n: int, inline: bool
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from crdtcat import Catalog, Table
 from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
 from crdtcat.writing.part import Part, Staging
+from tests.apart import processes_apart
 from tests.bounds import bounded
 
 SCHEMA = pa.schema([("n", pa.int64()), ("shop", pa.string()), ("at", pa.timestamp("us"))])
@@ -169,7 +169,7 @@ def _staged(given: tuple[Staging, int]) -> Part:
 def test_staged_in_other_processes(tmp_path: Path) -> None:
     table = table_at(tmp_path)
     staging = plan_parts(table._session, SCHEMA)
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
+    with ProcessPoolExecutor(2, mp_context=processes_apart()) as workers:
         parts = list(workers.map(_staged, [(staging, number) for number in range(4)]))
     commit_parts(table._session, staging, parts)
     assert table.read().column("n").to_pylist() == list(range(4000))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -19,7 +20,8 @@ from crdtcat.cas.modes import ModeSwitched
 from crdtcat.cas.reading import Asked
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Answer, Kind, Overlap, WriteSet, overlaps, write_set
-from crdtcat.conflicts.detect import Seen
+from crdtcat.conflicts.answered import Answered, asked_again, may_change
+from crdtcat.conflicts.detect import Seen, taken
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.conflicts.tagged_rows import Tag, TaggedRows
 from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
@@ -82,6 +84,8 @@ class LogChange:
         covers: chunks that overwrites had put there which its own were moved past, each with which of its
             versions takes them away. Their files do not name them.
         seen_rows: which rows were there when it was made.
+        answered: rows that it has besides, because a function answered so, and what that was asked about.
+        bare: what its body says of chunks without these.
     """
 
     folder: str
@@ -102,6 +106,8 @@ class LogChange:
     dead: dict[VersionId, WriteSet] = field(default_factory=dict)
     covers: tuple[tuple[int, tuple[Tag, ...]], ...] = ()
     seen_rows: Seen | None = None
+    answered: tuple[Answered, ...] = ()
+    bare: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> str | None:
@@ -109,12 +115,12 @@ class LogChange:
         return self.body.get("k")
 
     def again_from(self, parent: Parent) -> LogChange:
-        """The same change, to be held against everything above a claim again."""
+        """The same change, settled with all up to a claim, to be held against what is above it again."""
         before = (
             {name: id for name, id in self.taken.items() if parent.id is not None and id <= parent.id},
             {id: theirs for id, theirs in self.dead.items() if parent.id is not None and id <= parent.id},
         )
-        return replace(self, taken=before[0], dead=before[1], covers=())
+        return replace(self, taken=before[0], dead=before[1])
 
     @property
     def counts_for_nothing(self) -> bool:
@@ -146,6 +152,13 @@ class LogChange:
         if once in self.taken or self.known is None:
             return self.taken.get(once)
         return self.known.first(once)
+
+    def asking(self, conflicts: Sequence[Overlap]) -> LogChange:
+        """The same, of which functions are going to be asked about conflicts."""
+        answers = ((item, self.policy.answer(item)) for item in conflicts if may_change(item))
+        asked = (item for item, answer in answers if self.patchable and not isinstance(answer, Answer))
+        more = tuple(Answered(item, {}, self.rests_on) for item in asked)
+        return replace(self, answered=(*self.answered, *more)) if more else self
 
     def under(self, slot: Slot) -> LogChange:
         """The same change by another writer."""
@@ -218,7 +231,10 @@ def conflicts_with(change: LogChange, writes: Sequence[WriteSet], theirs: WriteS
         found = overlaps(*pair, dead=dead, own=own, covers=covers, seen=change.seen_rows)
         met += (replace(item, part=part) for item in found)
         own += [mine.gone] if mine.deletes else []
-    minded = tuple(item for item in met if change.policy.answer(item) is not Answer.BOTH)
+    if change.answered:
+        takes = partial(taken, theirs, dead=dead, seen=change.seen_rows)
+        met = asked_again(change.answered, theirs, met, takes)
+    minded = tuple(item for item in met if item.instead or change.policy.answer(item) is not Answer.BOTH)
     if minded and change.knows_more(theirs):
         return conflicts_with(change, writes, theirs)
     if theirs.takes_rows and writes and any(mine.minds_rows for mine in change.writes):
@@ -239,18 +255,22 @@ def judged_by(change: LogChange, writes: Sequence[WriteSet], log: Log, index: in
 
 def judged(change: LogChange, number: int, data: ObjectBytes) -> Verdict:
     """What a claim's file means for a change: one version, or those of a transaction, decided or not."""
-    id, body = decode_version(data, str(number))
+    claim, body = decode_version(data, str(number))
     if "t" in body:
-        if id.writer not in change.decisions:
-            return Verdict(id, undecided=id.writer)
-        if not change.decisions[id.writer]:
-            return Verdict(id, void=True)
+        if claim.writer not in change.decisions:
+            return Verdict(claim, undecided=claim.writer)
+        if not change.decisions[claim.writer]:
+            return Verdict(claim, void=True)
     name = claim_name(change.folder, number)
     log = log_of_commit(change.folder, name, data, change.decisions)
     if (log.operation == UPKEEP).all():
-        return Verdict(id, void=True)
-    verdicts = [change.judged_in(log, at) for at in range(len(log))]
-    return Verdict(verdicts[-1].id, tuple(item for verdict in verdicts for item in verdict.conflicts))
+        return Verdict(claim, void=True)
+    conflicts: list[Overlap] = []
+    for at in range(len(log)):
+        verdict = change.asking(conflicts).judged_in(log, at)
+        over = [id(item) for found in verdict.conflicts for item in found.instead]
+        conflicts = [*(item for item in conflicts if id(item) not in over), *verdict.conflicts]
+    return Verdict(verdict.id, tuple(conflicts))
 
 
 def log_of(folder: str, number: int, data: ObjectBytes) -> Log:

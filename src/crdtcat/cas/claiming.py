@@ -1,10 +1,10 @@
 """Committing to a table in CAS mode: claim the next number, rebase past whoever was faster, or say why not.
 
 Warm, a commit is one PUT, or two with a segment: the handle knows the last claim and tries the next number;
-one whose last commit had to pass others looks there first. After a lost race it reads who was faster and
-tries again at once, except after the second, when it pauses; whoever has won lets others go first
-(`crdtcat.cas.pauses`). Everything that is done again is done because a number was taken, so `retries` bounds
-it.
+one whose last commit had to pass others lists first, and its file carries theirs. After a lost race it
+reads who was faster and tries again at once, except after the second, when it pauses; whoever has won lets
+others go first (`crdtcat.cas.pauses`). Everything that is done again is done because a number was taken, so
+`retries` bounds it.
 
 What to ask for and what to make of the answers is `crdtcat.protocol.committer`; here are the clock, the
 pauses, the reading of the log, and what the table's policy says about conflicts. The knowledge whose age
@@ -38,9 +38,10 @@ from crdtcat.drive import Unclear, answers, cause, elapsed_clock, put_all, reaso
 from crdtcat.errors import CommitContended, CommitUnknown, CrdtcatError, StoreError, StoreUnavailable
 from crdtcat.format.version import TO_CAS, TO_MERGE
 from crdtcat.log import Log
-from crdtcat.protocol import Created, Get, Got, Put, PutIfAbsent, claim_name
+from crdtcat.protocol import Created, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
 from crdtcat.protocol.committer import Committer
+from crdtcat.writing.own_commits import Own
 from crdtcat.writing.writer import Slot, advice
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ class Committing:
             change, parent = self._caught_up(change, parent, log), known
             self.known_at = session.chain.known_at if session.chain.parent == known else -np.inf
         while (step := self._claimed(change, parent)).outcome is not ClaimOutcome.DONE:
-            change = step.claim.change.again_from(parent)  # names that it met may have been used before
+            # Names that it met may have been used before: what it was settled with since counts for nothing.
+            change = change.again_from(parent)
             if step.created:  # void: nobody will ever read it, nor its sequence number
                 self.slot = self.slot.renewed()
                 change = change.under(self.slot)
@@ -127,8 +129,10 @@ class Committing:
         self.slot.settle(used=True)
         self.step = step.claim
         session.clock.observe(step.claim.id.hlc)
+        session.chain.made(step.claim)
         if step.claim.change.stands:
             session.chain.saw(Parent(step.claim.number, step.claim.id), self.created_at)
+            session.writer.last = Own(step.claim.id, claim_name(session.folder, step.claim.number))
         return step.claim.id, step.claim.number, self.rebases
 
     def from_merge_mode(self, change: LogChange, seen: Head) -> tuple[LogChange, Parent, float]:
@@ -168,8 +172,8 @@ class Committing:
             if pause := rest_seconds(session.chain.pace, elapsed_clock(), session.options):
                 time.sleep(pause)
             session.chain.pace = session.chain.pace.rested()
-        hlc, crowded = session.clock.tick(), session.chain.crowded
-        step = Committer.begin(session.folder, change, parent, hlc, looking=crowded, old=self._is_old())
+        hlc, more = session.clock.tick(), session.chain.before(parent)
+        step = Committer.begin(session.folder, change, parent, hlc, old=self._is_old(), **more)
         while True:
             self.created_at = elapsed_clock()
             step = self._stepped(step)
@@ -188,7 +192,7 @@ class Committing:
             self.slot.settle(used=False)
             if step.outcome is ClaimOutcome.CONFLICT:
                 assert claim.found is not None
-                session.chain.crowded = True  # whatever becomes of it, the next try looks first
+                session.chain.crowded = True  # whatever becomes of it, the next try lists first
                 step = step.resumed(self._settled(claim.change, claim.found.conflicts))
                 continue
             if step.outcome is ClaimOutcome.UNDECIDED:
@@ -198,7 +202,7 @@ class Committing:
                 step = (step.aged() if self._is_old() else step).resumed()
                 continue
             if (lost := self.lost + claim.rebases) > session.options.retries:
-                session.chain.crowded = True  # the next try looks first: these it has not lost to again
+                session.chain.crowded = True  # the next try lists first: these it has not lost to again
                 raise CommitContended(
                     f"{session.folder}: other commits were faster {lost} times in a row; nothing was "
                     "committed and nothing is wrong: try again, or allow more `retries`"
@@ -242,14 +246,13 @@ class Committing:
                 self.tried_at = elapsed_clock()
             with _unknown_if_tried(step):
                 found = answers(self.session.store, wants, self.unclear)
-            for want, answer in zip(wants, found, strict=True):
-                if isinstance(want, Get) and isinstance(answer, Got) and answer.data is not None:
-                    chain.meet(want.name, answer.data)
             if isinstance(found[0], Created) and found[0].clear and not found[0].created:
                 self._pause(self.lost + step.claim.rebases + 1)
-            before, step = step, (step.aged() if self._is_old() else step).take(found)
+            old = self._is_old()
+            chain.looked(folder, wants, found, young=not old)
+            before, step = step, (step.aged() if old else step).take(found)
             if step.created and not before.created:
-                chain.meet(claim_name(folder, step.claim.number), step.claim.data)
+                chain.meet(folder, step.claim.number, step.claim.data)
         return step
 
     def _pause(self, lost: int) -> None:

@@ -10,6 +10,7 @@ passed over: it is advice, never proof, and then the log is read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,17 +18,21 @@ import numpy as np
 
 from crdtcat.cas.modes import ModeSwitched
 from crdtcat.cas.pauses import Pace
+from crdtcat.cas.recent_claims import RecentClaims
 from crdtcat.clock import VersionId
 from crdtcat.drive import elapsed_clock
 from crdtcat.errors import DataError
+from crdtcat.format.carried import frames_of, own_frame
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.version import TO_MERGE, UPKEEP, decode_version
+from crdtcat.limits import CARRIED_CLAIMS_MAX
 from crdtcat.log import Log, State
 from crdtcat.log.modes import mode_of
 from crdtcat.protocol import bundle_number, claim_name, claim_number, is_claim
 from crdtcat.protocol.claimer import Claimer, Parent
 from crdtcat.protocol.names import hint_name, last
+from crdtcat.protocol.requests import Answer, Get, Got, Request
 from crdtcat.support.object_bytes import ObjectBytes
 
 if TYPE_CHECKING:
@@ -46,10 +51,11 @@ class Chain:
         parent: the newest claim it knows; `None`: it knows nothing yet.
         known_at: when that was known to be the newest, by `elapsed_clock`.
         crowded: whether the last commit had to pass others, and nothing was listed since: then the next one
-            looks before it tries.
+            lists before it tries.
         pace: how it has been committing: when it lets others go first.
-        met: files of claims that were read or made on the way, which the next refresh need not ask for.
+        met: version files of claims read or made on the way, which the next refresh need not ask for.
         met_at: when the first of them was.
+        recent: those that the next claim of this handle may carry.
     """
 
     parent: Parent | None = None
@@ -58,18 +64,43 @@ class Chain:
     pace: Pace = field(default_factory=Pace)
     met: dict[str, ObjectBytes] = field(default_factory=dict)
     met_at: float = 0.0
+    recent: RecentClaims = field(default_factory=RecentClaims)
 
     def saw(self, parent: Parent, known_at: float) -> None:
         """A listing or a creation begun at `known_at` showed that `parent` was the newest."""
         if self.parent is None or parent.number >= self.parent.number:
             self.parent, self.known_at = parent, known_at
 
-    def meet(self, name: str, data: ObjectBytes) -> None:
-        """Keep the file of a claim for the next refresh, up to a few."""
-        if not self.met:
-            self.met_at = elapsed_clock()
-        if len(self.met) < MET_MAX:
-            self.met[name] = data
+    def meet(self, folder: str, number: int, data: ObjectBytes, *, young: bool = False) -> None:
+        """Keep what the file of a claim holds for the next refresh, up to a few; `young`: what it was found
+        by counts, so it is the log's."""
+        for at, frame in enumerate(frames_of(data, claim_name(folder, number))):
+            if not self.met:
+                self.met_at = elapsed_clock()
+            if len(self.met) < MET_MAX:
+                self.met.setdefault(claim_name(folder, number - at), frame)
+            if young:
+                self.recent.add(number - at, frame)
+
+    def looked(self, folder: str, wants: Sequence[Request], found: Sequence[Answer], *, young: bool) -> None:
+        """Keep what looks at claims have shown. As `meet`."""
+        for want, answer in zip(wants, found, strict=True):
+            if isinstance(want, Get) and isinstance(answer, Got) and answer.data is not None:
+                self.meet(folder, claim_number(want.name), answer.data, young=young)
+
+    def made(self, claim: Claimer[Any]) -> None:
+        """Keep one's own claim, which stands, or waits for its decision."""
+        self.recent.made(claim.number, own_frame(claim.data, claim_name(claim.folder, claim.number)))
+
+    def before(self, parent: Parent) -> dict[str, Any]:
+        """How to begin the claim after one, as `Claimer.begin` takes it."""
+        below = tuple(self.recent.below(parent.number))
+        return {"listing": self.crowded, "below": below, "crowded": self.recent.crowded}
+
+    def read(self, files: Mapping[int, ObjectBytes]) -> None:
+        """Keep the newest of what a refresh has read for the next claim."""
+        for number, frame in sorted(files.items())[-CARRIED_CLAIMS_MAX:]:
+            self.recent.add(number, frame)
 
     def at_hand(self, young_seconds: float) -> dict[str, ObjectBytes]:
         """Such files, if they are young enough that their names cannot have been used again. Once."""
@@ -116,7 +147,8 @@ def holds(state: State, claim: Claimer[Any]) -> bool:
     at = np.flatnonzero(state.log.number == claim.number)
     if len(at):
         return state.log.id_at(int(at[0])) == claim.id
-    return (claim_name(state.folder, claim.number), claim.data) in state.pending
+    name = claim_name(state.folder, claim.number)
+    return (name, own_frame(claim.data, name)) in state.pending
 
 
 def beyond_claims(seen: Head, parent: Parent) -> dict[int, int]:
@@ -148,7 +180,7 @@ def newest_by_hint(session: Session) -> Parent | None:
     (data,) = store.get_many([(name, 0, None)])
     if data is None:
         return None
-    id, body = decode_version(data, name)
+    id, body = decode_version(own_frame(data, name), name)
     unclear = "t" in body or body.get("o") == TO_MERGE  # what it means is in the log
     return None if unclear else Parent(above[-1], id)
 

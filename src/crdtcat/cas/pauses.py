@@ -85,7 +85,7 @@ class Pace(NamedTuple):
         """For how many requests at least, and at most, from its last commit on."""
         rest = min(REST_MAX, max(REST_MIN, self.gap.bit_length()))
         if self.others > rest:
-            return self.others / 2, self.others * 1.5
+            return self.others, self.others * 1.5
         if self.gap == GAP_MAX:
             times = self.rests + 1
             while times % LONG_EVERY == 0:

@@ -24,6 +24,7 @@ from crdtcat.cas.changes import LogChange
 from crdtcat.cas.sides import Sides, cells
 from crdtcat.chunks.types import cast_lossless, restored, to_storage
 from crdtcat.conflicts import Answer, Kind, Overlap
+from crdtcat.conflicts.answered import Answered
 from crdtcat.conflicts.resolve import (
     Policy,
     answer_of,
@@ -75,6 +76,7 @@ def resolved(
     """
     covers = (*change.covers, *((item.part, item.covers) for item in conflicts if item.covers))
     if not change.patchable:
+        conflicts = [item for item in conflicts if not item.is_over]
         asked = ((item.kind, _asked(change.policy, Sides(item, session, change, seen))) for item in conflicts)
         as_it_is = all(isinstance(found, Answer) and stands_as_it_is(kind, found) for kind, found in asked)
         return replace(change, covers=covers) if as_it_is else None
@@ -94,7 +96,11 @@ def _resolved_part(
     answers: list[tuple[Overlap, Answer]] = []
     given: list[Given] = []
     added: list[Given] = []
+    over = [id(item) for sides in conflicts for item in sides.overlap.instead]
+    kept = tuple(item for item in change.answered if id(item.overlap) not in over)
     for sides in conflicts:
+        if sides.overlap.is_over:
+            continue
         kind, answer = sides.overlap.kind, _asked(change.policy, sides)
         if answer is Answer.THEIRS and kind is Kind.UPDATE_UPDATE:
             answer = sides.theirs
@@ -114,7 +120,9 @@ def _resolved_part(
     patched: LogChange | None = change.with_body(part, body)
     if given and patched is not None:
         patched = _with_cells(session, patched, part, given)
-    return _with_rows(session, patched, part, added) if added and patched is not None else patched
+    if patched is None or (not added and len(kept) == len(change.answered)):
+        return patched
+    return _with_rows(session, replace(patched, answered=kept), part, added)
 
 
 def _rests_on(kind: Kind, answer: Any) -> bool:
@@ -212,17 +220,21 @@ def _with_rows(session: Session, change: LogChange, part: int, given: Sequence[G
     from crdtcat.verbs.rows import new_stager  # noqa: PLC0415
 
     body, ops = change.body_of(part), change.writes[part].ops
-    parts = [body]
+    bare = change.bare
+    if bare is None:
+        bare = {name: value for name, value in body.items() if name in CHUNK_KEYS}
+    answered = list(change.answered)
     for sides, table in given:
         plan = fit(table.schema, sides.known, evolve=False)
         stager = new_stager(session, plan)
         stager.add(conform(table, plan.schema))
-        parts.append(stager.finish())
+        answered.append(Answered(sides.overlap, stager.finish(), sides.base_id))
         if ops.is_overwrite and ops.scope is not None and not ops.scope >= set(stager.staged.partitions):
             raise InvalidArgument("on_conflict: rows of other partitions than those that are overwritten")
         put_all(stager.puts, session.store, f"{session.folder}: the rows", "nothing was committed")
     others = {name: value for name, value in body.items() if name not in CHUNK_KEYS}
-    return change.with_body(part, {**joined_bodies(parts), **others})
+    body = {**joined_bodies([bare, *(item.body for item in answered)]), **others}
+    return replace(change.with_body(part, body), answered=tuple(answered), bare=bare)
 
 
 def _put(values: pa.Table, name: str, at: Integers, new: pa.ChunkedArray, type: pa.DataType) -> pa.Table:

@@ -96,7 +96,7 @@ class Sides:
     def rows(self) -> RowIds:
         """The rows, by id."""
         rows = self.overlap.rows
-        if self.overlap.kind is Kind.OVERWRITE_APPEND:  # whole chunks, however long they are
+        if self.overlap.kind is Kind.OVERWRITE_APPEND and not len(rows):  # whole chunks, of any length
             count = len(self.overlap.tags)
             rows = RowSet(np.arange(count), np.zeros(count, np.int64), np.full(count, END, np.int64))
         return row_ids(rows, Numbering(self.overlap.tags))
@@ -108,8 +108,13 @@ class Sides:
         those was not read yet."""
         if self.overlap.kind is Kind.OVERWRITE_APPEND or self.seen is None:
             return None
-        settled = self.change.rests_on
+        settled = self.base_id
         return self._values(self.seen if settled is None else self._left_by(settled))
+
+    @property
+    def base_id(self) -> VersionId | None:
+        """The version that left `base`; `None`: what mine was made from."""
+        return self.overlap.base if self.overlap.instead else self.change.rests_on
 
     @cached_property
     def mine(self) -> pa.Table | None:

@@ -53,7 +53,7 @@ def conflict(
 ) -> CommitConflict:
     """The error for what was found in one table. No request."""
     error = CommitConflict("", change=change)
-    take(error, [(session, change, seen, item) for item in named(session, found, seen)])
+    take(error, [(session, change, seen, item) for item in named(session, found, seen) if not item.is_over])
     return error
 
 
@@ -112,6 +112,8 @@ def _rest(stand: Stand) -> Iterator[Overlap]:
 
 def is_open(change: LogChange, overlap: Overlap) -> bool:
     """Whether no word settles it: what a function would say is not known before it is asked."""
+    if overlap.is_over:
+        return False
     answer = change.policy.answer(overlap)
     if not isinstance(answer, Answer) or answer is Answer.FAIL:
         return True

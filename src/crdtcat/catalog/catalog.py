@@ -101,7 +101,7 @@ class Catalog(NamedTables):
         rows = Incoming.of(data)
 
         def committed() -> Version:
-            handle = self._find(table, closely=False) if branch == MAIN else self.table(table, branch)
+            handle = self._to_append(table, branch)
             if handle is None:
                 make = lambda: self.create_table(table, exist_ok=True)._session  # noqa: E731
                 return append_first(self.store, self.options, make, rows, metadata=metadata, key=key)

@@ -20,6 +20,7 @@ from crdtcat.lifecycle.ending import end_log
 from crdtcat.lifecycle.incarnations import MAIN, Found, all_settings, current_settings, drop, table_folders
 from crdtcat.lifecycle.lost_settings import drop_likely, is_there, known_or_likely, require_none
 from crdtcat.maintenance import CatalogStats, Depth, Progress, TableStats, VerifyReport
+from crdtcat.marks import with_mark
 from crdtcat.names import validate_table_name
 from crdtcat.session import Session
 from crdtcat.support.arguments import require_branch_name
@@ -50,44 +51,57 @@ class NamedTables(TendedCatalog):
     def table(self, name: str, branch: str = MAIN) -> Table:
         """A handle on a table; the same one each time, until it learns that its table was dropped.
 
-        One GET the first time; two more if the table was dropped and created again. A branch costs two more,
-        and two for each branch that it starts from in turn. Where there is none, a LIST more, and one more
-        if it was dropped.
+        Two GETs at once the first time, the settings and whether it took part in transactions (`marks`); two
+        more if the table was dropped and created again. A branch costs two more, and two for each branch that
+        it starts from in turn. Where there is none, a LIST more, and one more if it was dropped.
 
         Raises:
             NotFound: there is no such table, or no such branch.
             Corrupt: its settings are damaged, or gone although its log is there; it can be dropped.
         """
         require_branch_name(branch)
-        return self._there(name, self._find(name)) if branch == MAIN else self.table(name)._on(branch)
+        found = self._there(name, self._find(name, looking=True))
+        return found if branch == MAIN else found._on(branch)
+
+    def _to_append(self, name: str, branch: str) -> Table | None:
+        """`table`, for one who need not read it: nothing is asked but the settings. `None`: not there."""
+        if branch == MAIN:
+            return self._find(name, closely=False)
+        return self._there(name, self._find(name))._on(branch)
 
     def _to_read(self, name: str) -> Table:
         """`table`, for one who is about to read it, and no other: see `first_page`."""
-        return self._there(name, self._find(name, reading=True))
+        return self._there(name, self._find(name, looking=True, at_once=True))
 
     def _there(self, name: str, found: Table | None) -> Table:
         if found is None:
             raise NotFound(f"no table {name!r} in {self.url}; create_table() or commit() makes one")
         return found
 
-    def _find(self, name: str, *, closely: bool = True, reading: bool = False) -> Table | None:
+    def _find(
+        self, name: str, *, closely: bool = True, looking: bool = False, at_once: bool = False
+    ) -> Table | None:
         """A handle on a table, if there is one. Not `closely`: a log whose settings were never there, as it
-        seems, is not looked for, which saves a LIST before `create_table` looks for it. `reading`: a new
-        handle is about to read, and gets the first page of its log if that can be had at the same time."""
+        seems, is not looked for, which saves a LIST before `create_table` looks for it. `looking`: a new
+        handle may be read, and is told of a mark in its log. `at_once`: it is about to be, and gets the first
+        page of its log if that can be had at the same time."""
         validate_table_name(name)
         with self._lock():
             if name not in self._tables or self._tables[name].dropped:
-                page = None
-                if reading and self.store.is_remote:
-                    settings, page = with_first_page(self.store, name, lambda: self._settings(name))
+                page, marked, ask = None, False, looking
+                if at_once and self.store.is_remote:
+                    ask = False  # the page tells
+                    settings, page = with_first_page(self.store, name, lambda: self._settings(name)[0])
                 else:
-                    settings = self._settings(name)
+                    settings, marked = self._settings(name, looking=ask)
                 if (settings is None and closely) or (settings is not None and settings.dropped):
                     settings = require_none(self.store, name, settings)
                 if settings is None:
                     return None
                 made = self._tables[name] = self._handle(name, settings)
                 made._session.first_page = page
+                if ask and settings.incarnation == 1:
+                    made._session.marked, made._session.mark_asked = marked, True
             return self._tables[name]
 
     def __contains__(self, name: object) -> bool:
@@ -231,13 +245,19 @@ class NamedTables(TendedCatalog):
             lost = lost or table.dropped
         return lost
 
-    def _settings(self, name: str) -> Settings | None:
-        if self._checked:
-            return current_settings(self.store, name)
-        # Both at once: whoever opens a table for one read has one round trip less to wait for.
-        marker, *answers = self.store.get_many([(MARKER_NAME, 0, None), (settings_name(name), 0, None)])
-        self._checked = self._is_marker(marker)
-        return current_settings(self.store, name, answers)
+    def _settings(self, name: str, *, looking: bool = False) -> tuple[Settings | None, bool]:
+        """A table's settings and, if it is looked for, whether the log of its first incarnation is marked."""
+        # All at once: whoever opens a table for one read has one round trip less to wait for.
+        names, marked = [settings_name(name)], False
+        if not self._checked:
+            names.insert(0, MARKER_NAME)
+        if looking:
+            answers, marked = with_mark(self.store, names, name)
+        else:
+            answers = self.store.get_many([(item, 0, None) for item in names])
+        if not self._checked:
+            self._checked = self._is_marker(answers[0])
+        return current_settings(self.store, name, answers[-1:]), marked
 
     def _check_format(self, *, create: bool = False) -> bool:
         if self._checked:

@@ -81,6 +81,13 @@ def overlaps(
     return sorted(found, key=lambda overlap: order.index(overlap.kind))
 
 
+def taken(
+    theirs: WriteSet, rows: TaggedRows, *, dead: Sequence[WriteSet] = (), seen: Seen | None = None
+) -> TaggedRows:
+    """Of some rows, those that theirs takes away, one by one or not."""
+    return _There(dead, seen).taken(theirs, rows)
+
+
 class _There:
     """Which rows were there when mine read, and when theirs came. See `overlaps`."""
 

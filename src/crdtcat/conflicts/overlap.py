@@ -47,6 +47,9 @@ class Overlap:
         covers: chunks of theirs that mine takes away where it prevails, and does not name.
         table: where, once an error tells it; a branch as "table@branch".
         part: which of mine's versions it is about, where mine has several.
+        instead: conflicts with those before theirs that this one takes the place of: rows were answered to
+            them, and theirs changed what these were about (`crdtcat.conflicts.answered`).
+        base: where it does, what mine had been settled with before the first of them.
     """
 
     kind: Kind
@@ -67,13 +70,15 @@ class Overlap:
     covers: tuple[Tag, ...] = ()
     table: str = ""
     part: int = 0
+    instead: tuple[Overlap, ...] = ()
+    base: VersionId | None = None
 
     def __repr__(self) -> str:
         return f"Overlap({self})"
 
     def __str__(self) -> str:
         parts = [f"{self.kind.value} with {self.theirs} (number {self.number}): {self.kind.rule.meaning}"]
-        if self.rows.total:
+        if self.rows.total and self.kind is not Kind.OVERWRITE_APPEND:  # those are of chunks of any length
             listed = ", ".join(f"{self._tag(at)}[{start}:{stop}]" for at, start, stop in list(self.rows)[:4])
             more = ", ..." if len(self.rows) > 4 else ""
             parts.append(f"{self.rows.total:,} rows: {listed}{more}")
@@ -92,6 +97,11 @@ class Overlap:
         if self.doubt:
             parts.append(f"not exact, there may be none ({self.doubt})")
         return "; ".join(parts)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to be asked: theirs took away what an earlier one was about."""
+        return bool(self.instead) and not self.tags
 
     @property
     def exact(self) -> bool:

@@ -157,7 +157,9 @@ def _patched(ops: Ops, mine: WriteSet, overlap: Overlap, answer: Answer) -> Ops 
         case _, Answer.FAIL:
             patched = None
         case Kind.OVERWRITE_APPEND, Answer.OURS:
-            patched = _removing(ops, overlap)
+            patched = _removing(_leaving(ops, overlap), overlap)
+        case Kind.OVERWRITE_APPEND, Answer.THEIRS:
+            patched = _leaving(ops, overlap)
         case Kind.COLUMN_COLUMN, _:
             patched = _column(ops, mine, overlap, answer)
         case Kind.PROPERTY_PROPERTY, Answer.THEIRS:
@@ -182,6 +184,23 @@ def _removing(ops: Ops, overlap: Overlap) -> Ops:
         removed_versions=np.concatenate((ops.removed_versions, ids)),
         removed_ordinals=np.concatenate((ops.removed_ordinals, ordinals)),
         removed_keyed=(*ops.removed_keyed, *keyed),
+    )
+
+
+def _leaving(ops: Ops, overlap: Overlap) -> Ops:
+    """Mine leaves alone what theirs added, also where it was answered before that it shall not."""
+    before = [tag for item in overlap.instead for tag in item.tags]
+    if not before:
+        return ops
+    plain = {tag for tag in before if isinstance(tag[0], bytes)}
+    keyed = {KeyedTag(*tag) for tag in before if isinstance(tag[0], str)}
+    named = zip(ops.removed_versions.view("V36").tolist(), ops.removed_ordinals.tolist(), strict=True)
+    kept = np.array([(bytes(id), at) not in plain for id, at in named], np.bool_)
+    return replace(
+        ops,
+        removed_versions=ops.removed_versions[kept],
+        removed_ordinals=ops.removed_ordinals[kept],
+        removed_keyed=tuple(tag for tag in ops.removed_keyed if tag not in keyed),
     )
 
 

@@ -6,7 +6,7 @@
     0       7      "CRDTCAT"
     7       1      kind: "V" version, "B" bundle, "G" list of condemned segments, "L" of such as were let go,
                    "T" transactions that were closed
-    8       2      format number, big-endian
+    8       2      format number, big-endian: 1; 2 for a claim's file that carries others
     10      n      body
     10+n    32     BLAKE3 of everything before
 
@@ -27,6 +27,7 @@ from crdtcat.support.object_bytes import ObjectBytes
 
 MAGIC = b"CRDTCAT"
 FORMAT_NUMBER = 1
+CARRYING_NUMBER = 2  # of kind "V": a claim's file that carries others, see crdtcat.format.carried
 HEADER_BYTES = 10
 TRAILER_BYTES = 32
 LARGE_BYTES = 2**24  # below this, starting threads takes what they gain
@@ -35,19 +36,20 @@ THREADS_MAX = 4
 Kind = Literal[b"V", b"B", b"G", b"L", b"T"]
 
 
-def seal(kind: Kind, body: bytes | bytearray) -> bytes:
+def seal(kind: Kind, body: bytes | bytearray, number: int = FORMAT_NUMBER) -> bytes:
     """The file that holds `body`. Cost: one BLAKE3 pass and one copy."""
-    framed = b"".join((MAGIC, kind, FORMAT_NUMBER.to_bytes(2, "big"), body))
+    framed = b"".join((MAGIC, kind, number.to_bytes(2, "big"), body))
     return framed + blake3(framed).digest()
 
 
-def unseal(kind: Kind, data: ObjectBytes, name: str) -> memoryview:
+def unseal(kind: Kind, data: ObjectBytes, name: str, expected: int = FORMAT_NUMBER) -> memoryview:
     """The body of a file, without a copy, once its trailer has been checked.
 
     Args:
         kind: what the caller expects to find.
         data: the whole file.
         name: the file's name, for the error.
+        expected: the format number that belongs there.
 
     Raises:
         Corrupt: truncated, damaged, or not a file of this kind.
@@ -64,7 +66,9 @@ def unseal(kind: Kind, data: ObjectBytes, name: str) -> memoryview:
     if data[7:8] != kind:
         raise Corrupt(name, f"holds a file of kind {bytes(data[7:8])!r} where {kind!r} belongs")
     number = int.from_bytes(data[8:10], "big")
-    if number != FORMAT_NUMBER:
+    if number != expected and kind == b"V" and number in (FORMAT_NUMBER, CARRYING_NUMBER):
+        raise Corrupt(name, f"holds a file of format {number} where format {expected} belongs")
+    if number != expected:
         raise UnsupportedFormat(
             f"{name}: format {number}, and this release reads format {FORMAT_NUMBER}; upgrade crdtcat"
         )

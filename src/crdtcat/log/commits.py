@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from crdtcat.errors import Corrupt
+from crdtcat.format.carried import own_frame
 from crdtcat.format.version import UPKEEP, decode_version
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.gaps import require
@@ -22,7 +23,7 @@ def add_commit(
     `decided`: by writer, whether the transaction it made was committed. Raises `Corrupt` and
     `UnsupportedFormat`, naming the file.
     """
-    id, body = decode_version(data, name)
+    id, body = decode_version(own_frame(data, name) if is_claim(name) else data, name)
     number = body.get("#", 0)
     if is_claim(name):
         if number != claim_number(name):

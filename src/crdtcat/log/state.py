@@ -15,6 +15,7 @@ import numpy as np
 
 from crdtcat.clock import VectorClock, VersionId
 from crdtcat.errors import Corrupt
+from crdtcat.format.carried import own_frame
 from crdtcat.format.closed import NOTHING_CLOSED, Closed, decode_closed
 from crdtcat.format.decision import decode_decision
 from crdtcat.format.frame import digest
@@ -63,7 +64,7 @@ class State:
         replaced: names of bundles that those take the place of.
         elsewhere: transactions that do not touch this table, or were passed by when theirs were closed.
         needs: what the clocks of the versions say must exist.
-        pending: claims of transactions that are not decided, with their bytes.
+        pending: claims of transactions that are not decided, with their version files.
         decided: transactions that are, by writer, and whether they were committed.
         base: name of the base that everything below its horizon comes from.
         closed: which transactions count, as far as that was settled.
@@ -165,7 +166,8 @@ class State:
             if is_decision(name)
         )
         commits = [(name, data) for name, data in files if is_commit(name)]
-        commits += [file for file in self.pending if file not in commits]
+        given = {name for name, _ in commits}
+        commits += [file for file in self.pending if file[0] not in given]
         taken = set(files_without(log, [name for name, _ in commits if is_claim(name)]))
         pending = []
         for name, data in commits:
@@ -178,7 +180,7 @@ class State:
                 continue
             added = add_commit(builder, self.folder, name, data, decided)
             if added is None:
-                pending.append((name, bytes(data)))  # small, and kept
+                pending.append((name, bytes(own_frame(data, name))))  # small, and kept
             elif not added:
                 elsewhere.add(name)
             elif is_transaction(name) and transaction_of(name)[0] >= self.closed.until:

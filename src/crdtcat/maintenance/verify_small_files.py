@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from crdtcat.errors import Corrupt, DataError
+from crdtcat.format.carried import frames_of
 from crdtcat.format.condemned import FOLDER as GARBAGE
 from crdtcat.format.condemned import decode_titles
 from crdtcat.format.sealed_json import seal_json, unseal_json
@@ -16,7 +17,7 @@ from crdtcat.format.settings import MARKER, MARKER_NAME, check_marker, decode_se
 from crdtcat.format.version import decode_version
 from crdtcat.log import State
 from crdtcat.maintenance.verify_report import Problem
-from crdtcat.protocol import is_claim
+from crdtcat.protocol import claim_number, is_claim
 from crdtcat.protocol.names import hint_name
 from crdtcat.session import Session
 from crdtcat.support.object_bytes import ObjectBytes
@@ -103,10 +104,18 @@ def damaged_claims(files: Sequence[tuple[str, ObjectBytes]]) -> dict[str, DataEr
     for name, data in files:
         if is_claim(name):
             try:
-                decode_version(data, name)
+                _check_claim(data, name)
             except DataError as error:
                 found[name] = error
     return found
+
+
+def _check_claim(data: ObjectBytes, name: str) -> None:
+    """A claim's file, and what it carries: the version files of the numbers below its own."""
+    for at, frame in enumerate(frames_of(data, name)):
+        _, body = decode_version(frame, name)
+        if at and body.get("#") != claim_number(name) - at:
+            raise Corrupt(name, f"carries another claim than that of number {claim_number(name) - at}")
 
 
 def why_of(error: DataError) -> str:

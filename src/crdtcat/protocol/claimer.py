@@ -4,14 +4,14 @@ The claim *is* the commit. Whoever creates `<n + 1>.c` after having seen n has m
 pointer to swap, and nothing to repair. Warm, it is one PUT: no list, no read.
 
     create n + 1    created                    done
-                    taken                      look at n + 1, and perhaps at some after it
+                    taken                      look at n + 1, and perhaps at some after it; or list
                     no clear answer            look at n + 1
-    look at n + 1   my own bytes               done: it was ours, and the answer had been lost
+    look at n + 1   my own                     done: it was ours, and the answer had been lost
                     somebody else's            judge it; if it and mine touch nothing in common, it is the
                                                parent now, and the next number is tried
                     nothing, the PUT unclear   the same PUT again: same name, same bytes
                     nothing, though taken      collected meanwhile: the caller is far behind, and reads first
-    list            claims above the parent    look at all of them at once, then try
+    list            claims above the parent    look at the newest, and what it does not carry, then try
                     none                       try
 
 Every claim between the first parent and the last is judged, not only the newest: the one in between may be
@@ -19,36 +19,41 @@ the one that touched the same rows. A claim that is rebased is stamped anew, lat
 rise with numbers. A listing tells which names to look at, and nothing else: that one is missing from it means
 no more than that a look found nothing.
 
-Requests. A try that is refused, a look that finds nothing and a listing are wasted; everything else is one
-look for each of the k claims between, and the creation. Whoever looks before the first try wastes one: k + 2.
-Whoever tries first wastes nothing if nobody came, and one try if one did: it looks at that one and tries
-again, 3. (Both cannot be had: 3 requests past one claim can only be try, look, try; so past two they are at
-least 5. docs/design/008-cas.md has the proofs, also of what lost races cost.)
+Carrying. Whoever had to pass others stores their version files with its own (`crdtcat.format.carried`), so a
+look at the newest claim shows those before it, too. What is carried was judged under its number while that
+was known to be the log's, and never changes: it is true also in a claim that is void.
 
-Time. Looks go out together, so that whoever is behind catches up however fast others commit: after a lost
-race as many as were found the last time, and one more if all of them were there. Who finds more than a few
-lists. Between two tries there are at most two rounds of looks and one listing, and one of each more for every
-`BATCH_MAX` claims, so whoever bounds the lost races bounds everything.
+Requests. Whoever lists first makes a list, a look and a try, past however many that carry each other; k + 2
+past k that do not. Whoever tries first makes 3 past one. (Both cannot be had: docs/design/008-cas.md.)
 
-No clock, no store, no randomness: pauses between tries, how many races may be lost, and whether the parent
-was seen recently enough for the claim to stand, are the driver's.
+Time. Whoever is behind catches up however fast others commit: after the second lost race it lists; after
+others it looks at as many together as were found the last time, and one more if all of them were there.
+Between two tries there are at most a round of looks, a listing, and three rounds of looks at what it names,
+as much again for every `BATCH_MAX` claims. So whoever bounds the lost races bounds everything.
+
+No clock, no store, no randomness: pauses, how many races may be lost, and whether the parent was seen
+recently enough for the claim to stand, are the driver's.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from crdtcat.clock import VersionId
+from crdtcat.format.carried import carrying, frames_of, own_frame
+from crdtcat.limits import CARRIED_CLAIMS_MAX
+from crdtcat.protocol.gathering import Gathering
 from crdtcat.protocol.names import claim_name, version_name
 from crdtcat.protocol.requests import Answer, Created, Get, Got, Listed, ListPage, PutIfAbsent, Request
 from crdtcat.support.object_bytes import ObjectBytes
 
 TRIES: Final = 3  # answers without meaning, in a row, before it is given up; on top of the store's own
-LOOKS_MIN: Final = 2  # looks together that all find something, before the first listing
-LOOKS_MAX: Final = 4  # ... and before another one: a listing is older than looks by the time of the try
+LISTED_RACE: Final = 2  # the race lost after which it lists: one guess, that one came, is enough
+LOOKS_MAX: Final = 4  # looks together that all find something, before another listing: that is older by a try
 BATCH_MAX: Final = 1000  # claims that are held in memory at once
 
 
@@ -115,11 +120,12 @@ class Claimer(Generic[C]):
         change: what is to be committed.
         parent: the last claim judged, or known at the beginning.
         hlc: the least stamp that is above everything seen.
-        id, data: the claim as it is tried now.
+        id, data: the claim as it is tried now, and its file.
+        below: version files of claims right below the number, as far as they are known, the highest first.
         looking: how many numbers are looked at next, together; none: the number is created.
         listing: whether the names above the parent are listed next.
+        gathering: what was listed, while it is looked at.
         window: how many numbers are looked at after a lost race.
-        listed: whether names were listed.
         ahead: files that were found under this number and those after it, to be judged.
         taken: whether that number was refused to us.
         unclear: whether a try of this number had no clear answer.
@@ -137,10 +143,11 @@ class Claimer(Generic[C]):
     hlc: int
     id: VersionId
     data: bytes
-    looking: int
+    looking: int = 0
+    below: tuple[ObjectBytes, ...] = ()
     listing: bool = False
+    gathering: Gathering | None = None
     window: int = 1
-    listed: bool = False
     ahead: tuple[ObjectBytes, ...] = ()
     taken: bool = False
     unclear: bool = False
@@ -152,9 +159,16 @@ class Claimer(Generic[C]):
     outcome: ClaimOutcome = ClaimOutcome.PENDING
 
     @classmethod
-    def begin(cls, folder: str, change: C, parent: Parent, hlc: int, *, looking: bool = False) -> Claimer[C]:
-        """A claim of the number after `parent`; with `looking`, one that looks before it tries."""
-        return cls(folder, change, parent, hlc, *change.sealed(parent, hlc), looking=int(looking))
+    def begin(
+        cls, folder: str, change: C, parent: Parent, hlc: int, *,
+        listing: bool = False, below: Sequence[ObjectBytes] = (), crowded: bool = False,
+    ) -> Claimer[C]:  # fmt: skip
+        """A claim of the number after `parent`; with `listing`, one that lists before it tries. `below`: the
+        version files of that claim and those before it, as far as they are known; `crowded`: it carries them.
+        """
+        id, own = change.sealed(parent, hlc)
+        data = carrying(own, below) if crowded else own
+        return cls(folder, change, parent, hlc, id, data, below=tuple(below), listing=listing)
 
     @property
     def number(self) -> int:
@@ -173,35 +187,41 @@ class Claimer(Generic[C]):
             return ()
         if self.listing:
             return (ListPage(self.folder, claim_name(self.folder, self.parent.number)),)
-        names = [claim_name(self.folder, self.number + at) for at in range(max(1, self.looking))]
-        return tuple(map(Get, names)) if self.looking else (PutIfAbsent(names[0], self.data),)
+        if not self.looking and self.gathering is None:
+            return (PutIfAbsent(claim_name(self.folder, self.number), self.data),)
+        places = range(self.looking) if self.gathering is None else self.gathering.asked
+        return tuple(Get(claim_name(self.folder, self.number + place)) for place in places)
 
     @property
     def creating(self) -> bool:
         """Whether the next request is the creation."""
-        return self.outcome is ClaimOutcome.PENDING and not self.looking and not self.listing
+        return any(isinstance(want, PutIfAbsent) for want in self.wants)
 
     def take(self, answers: Sequence[Answer]) -> Claimer[C]:
         """The next step."""
         answer = answers[0]
         if isinstance(answer, Created):
-            if answer.created:
-                return replace(self, outcome=ClaimOutcome.DONE)
-            looks = self.window if answer.clear and not self.unclear else 1  # it may be ours
-            return replace(self, looking=looks, taken=answer.clear, unclear=self.unclear or not answer.clear)
+            return replace(self, outcome=ClaimOutcome.DONE) if answer.created else self._refused(answer)
         if isinstance(answer, Listed):
             return self.named(answer)
-        files: list[ObjectBytes] = []
-        for answer in answers:
+        found: list[Sequence[ObjectBytes]] = []
+        for want, answer in zip(self.wants, answers, strict=True):
+            assert isinstance(want, Get)
             assert isinstance(answer, Got)
-            if answer.data is None:  # whatever is above is not known to be next
-                break
-            files.append(answer.data)
-        if not files:
-            return self._nothing_there()
-        if files[0] == self.data:
-            return replace(self, outcome=ClaimOutcome.DONE)
-        return self._found(tuple(files), full=len(files) == len(answers))
+            found.append(() if answer.data is None else frames_of(answer.data, want.name))
+        if self.gathering is not None:
+            return self._gathered(self.gathering.take(found))
+        files = tuple(frames[0] for frames in itertools.takewhile(len, found))
+        full = len(files) == len(found)  # there may be more
+        return self._found(files, listing=full and len(files) >= LOOKS_MAX, window=len(files) + full)
+
+    def _refused(self, answer: Created) -> Claimer[C]:
+        """The number is taken, or that is not known."""
+        if not answer.clear or self.unclear:  # it may be ours
+            return replace(self, looking=1, taken=answer.clear, unclear=self.unclear or not answer.clear)
+        if self.rebases + 1 == LISTED_RACE and not self.tries:
+            return replace(self, listing=True, taken=True)
+        return replace(self, looking=self.window, taken=True)
 
     def resumed(self, change: C | None = None) -> Claimer[C]:
         """Go on; with `change`, a patched one for which the latest verdict is settled. What waited for a
@@ -217,24 +237,30 @@ class Claimer(Generic[C]):
         names, count = {item.name for item in page.objects}, 0
         while count < BATCH_MAX and claim_name(self.folder, self.number + count) in names:
             count += 1
-        return replace(self, looking=count, listing=False, listed=True, window=1)
+        step = replace(self, listing=False, window=1)
+        return replace(step, gathering=Gathering.of(count)) if count else step._nothing_there()
 
     def _nothing_there(self) -> Claimer[C]:
-        if not self.taken and not self.unclear:  # looked ahead: this number is free
+        if not self.taken and not self.unclear:  # nobody came
             return replace(self, looking=0)
         if self.tries + 1 < TRIES:
             return replace(self, looking=0, tries=self.tries + 1)
         return replace(self, outcome=ClaimOutcome.UNKNOWN if self.unclear else ClaimOutcome.STALE)
 
-    def _found(self, files: tuple[ObjectBytes, ...], *, full: bool) -> Claimer[C]:
-        """Claims were found; `full`: under every number looked at, so that there may be more."""
-        lost = self.taken or self.unclear  # as opposed to having looked ahead
-        step = replace(self, ahead=files, looking=0)
-        if not lost and self.listed:  # all that was listed: now it is tried, unless no more were asked for
-            return replace(step, listing=len(files) == BATCH_MAX)._judged()
-        few = LOOKS_MAX if self.listed else LOOKS_MIN
-        listing = full and (not lost or self.looking >= few)
-        return replace(step, listing=listing, window=len(files) + full)._judged()
+    def _gathered(self, gathering: Gathering) -> Claimer[C]:
+        """Some of what was listed was found, or is gone."""
+        if gathering.asked:
+            return replace(self, gathering=gathering)
+        files = gathering.found  # all that was listed: now it is tried, unless no more were asked for
+        return replace(self, gathering=None)._found(files, listing=len(files) == BATCH_MAX, window=1)
+
+    def _found(self, files: tuple[ObjectBytes, ...], *, listing: bool, window: int) -> Claimer[C]:
+        """Version files of claims were found, under this number and those after it."""
+        if not files:
+            return self._nothing_there()
+        if files[0] == own_frame(self.data, claim_name(self.folder, self.number)):
+            return replace(self, outcome=ClaimOutcome.DONE)
+        return replace(self, ahead=files, looking=0, listing=listing, window=window)._judged()
 
     def _judged(self) -> Claimer[C]:
         """What was found is judged, one by one, until somebody has to decide something."""
@@ -253,14 +279,15 @@ class Claimer(Generic[C]):
         parent = Parent(self.number, self.parent.id if found.void else found.id)
         hlc = max(self.hlc, found.id.hlc + 1)
         lost = self.taken or self.unclear
-        ahead = self.ahead[1:]
-        id, data = (self.id, self.data) if ahead else self.change.sealed(parent, hlc)  # only what is tried
+        ahead, below = self.ahead[1:], (self.ahead[0], *self.below[: CARRIED_CLAIMS_MAX - 1])
+        id, own = (self.id, self.data) if ahead else self.change.sealed(parent, hlc)  # only what is tried
         return replace(
             self,
             parent=parent,
             hlc=hlc,
             id=id,
-            data=data,
+            data=own if ahead else carrying(own, below),
+            below=below,
             ahead=ahead,
             taken=False,
             unclear=False,

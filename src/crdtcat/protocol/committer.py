@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic
+from typing import Any, Generic
 
 from crdtcat.protocol.claimer import C, Claimer, ClaimOutcome, Parent
 from crdtcat.protocol.names import bundle_number, claim_name
@@ -57,10 +57,11 @@ class Committer(Generic[C]):
 
     @classmethod
     def begin(
-        cls, folder: str, change: C, parent: Parent, hlc: int, *, looking: bool = False, old: bool = False
+        cls, folder: str, change: C, parent: Parent, hlc: int, *, old: bool = False, **more: Any
     ) -> Committer[C]:
-        """A commit under the number after `parent`, or a later one; `old`: that is known from long ago."""
-        claim = Claimer.begin(folder, change, parent, hlc, looking=looking)
+        """A commit under the number after `parent`, or a later one; `old`: that is known from long ago;
+        `more`: as `Claimer.begin` takes it."""
+        claim = Claimer.begin(folder, change, parent, hlc, **more)
         return cls(claim, listing=claim_name(folder, parent.number) if old else "")
 
     @property

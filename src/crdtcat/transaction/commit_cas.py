@@ -24,6 +24,7 @@ from crdtcat.cas.telling import SHOWN_MAX, Stand, named, tell_all
 from crdtcat.conflicts import Overlap
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.errors import CommitConflict
+from crdtcat.format.carried import own_frame
 from crdtcat.format.version import decode_version
 from crdtcat.head import Head, Version
 from crdtcat.limits import CONFLICTS_MAX
@@ -121,7 +122,8 @@ def require_unchanged(sessions: Sequence[StagedSession]) -> None:
 def _versions(session: StagedSession, work: Committing) -> tuple[Version, ...]:
     step = work.step
     assert step is not None
-    _, body = decode_version(step.data, str(step.id))
+    name = str(step.id)
+    _, body = decode_version(own_frame(step.data, name), name)
     parts = [StagedVersion(decode_version(data, "")[0], data) for data in body["t"][session.folder]]
     session.base.clock.observe(step.id.hlc)
     if not parts:

@@ -19,6 +19,8 @@ from crdtcat.errors import CommitConflict, CommitContended, InvalidArgument
 from crdtcat.head import Version
 from crdtcat.lifecycle.closing import is_counted
 from crdtcat.lifecycle.incarnations import MAIN
+from crdtcat.protocol import claim_name
+from crdtcat.protocol.names import transaction_name
 from crdtcat.support.locks import ForkSafeLock
 from crdtcat.transaction.commit import Try, commit_merged
 from crdtcat.transaction.commit_cas import commit_cas, require_unchanged
@@ -26,6 +28,7 @@ from crdtcat.transaction.staged import StagedSession
 from crdtcat.transaction.table import StagedTable
 from crdtcat.transaction.tending import tend
 from crdtcat.transaction.verbs import TableVerbs
+from crdtcat.writing.own_commits import Own
 from crdtcat.writing.staged import require_in_time
 
 if TYPE_CHECKING:
@@ -128,13 +131,20 @@ class Ending(TableVerbs):
     def _stands(
         self, sessions: Sequence[StagedSession], committed: Sequence[tuple[Version, ...]]
     ) -> dict[str, tuple[Version, ...]]:
-        self.versions = {
-            _shown(session): made for session, made in zip(sessions, committed, strict=True) if made
-        }
+        self.versions = {}
+        for session, made in zip(sessions, committed, strict=True):
+            if made:
+                self.versions[_shown(session)] = made
+                session.base.writer.last = Own(made[-1].id, self._file_of(session, made[-1]))
         self.status, self._unclear = "committed", None
         for made in list(self.versions.values())[:1]:
             tend(self._catalog, made[-1].id)
         return self.versions
+
+    def _file_of(self, session: StagedSession, version: Version) -> str:
+        if self._unclear is not None:  # in merge mode, all tables' versions
+            return transaction_name(self._unclear.id)
+        return claim_name(session.folder, version.number)
 
     def _trying(self, tried: Try) -> None:
         self._unclear = tried

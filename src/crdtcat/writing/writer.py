@@ -28,6 +28,7 @@ from crdtcat.format.version import encode_version
 from crdtcat.protocol import Outcome, Publish, Put, version_name
 from crdtcat.store import Store
 from crdtcat.support.locks import ForkSafeLock
+from crdtcat.writing.own_commits import Own
 from crdtcat.writing.recent import Recent
 
 
@@ -72,6 +73,7 @@ class Writer:
 
     Attributes:
         recent: what it stored lately.
+        last: the latest version that its handle stored, in whatever way, and knows to be stored.
     """
 
     def __init__(self, folder: str, clock: HybridClock, max_skew_ms: float) -> None:
@@ -81,6 +83,7 @@ class Writer:
         self._lock = ForkSafeLock()
         self._held = 0
         self.recent = Recent()
+        self.last: Own | None = None
         self._renew()
 
     def _renew(self) -> None:
@@ -118,6 +121,7 @@ class Writer:
             self.seq += 1
             self._in_doubt = False
             self.recent.add(name, data)
+            self.last = Own(id, name)
         return id
 
     @contextmanager
