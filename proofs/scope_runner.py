@@ -1,14 +1,16 @@
-"""Runs the exhaustive small scope in full: the library's own merges on every triple of all states.
+"""Runs the exhaustive small scope: the library's own merges on every triple of all states.
 
 The lattices: 1,296 states over three dots, two writers and two registers, with ties. The state that tables
 are made of: 80 logs of five versions by two writers, with their rows in several places, and the heads of 40.
 A gap is a law that is broken, or a test that did not run.
 
-The tests are in tests/proofs/test_small_scope.py, where `make test` runs smaller scopes.
+The tests are in tests/proofs/test_small_scope.py, where `make test` runs smaller scopes. With
+CRDTCAT_PROOFS=bounded, as CI does, those are all that is run.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -22,10 +24,14 @@ SCOPES = {
     "test_every_pair_of_logs_has_the_head_of_their_versions[4]": f"{40**2:,} heads of pairs",
 }
 SECONDS_MAX = 600
+BOUNDED = os.environ.get("CRDTCAT_PROOFS") == "bounded"
 
 
 def run(report: Report) -> None:
     """Run each test in a process of its own."""
+    if BOUNDED:
+        report.note("left out of scope: the larger states; smaller ones are tests (run by `make proofs`)")
+        return
     for name, what in SCOPES.items():
         started = time.monotonic()
         arguments = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{FILE}::{name}"]

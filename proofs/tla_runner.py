@@ -22,6 +22,7 @@ from proofs.tla_configurations import Configuration, configurations, wrong
 LARGE = (
     "Closing_two_closers",
     "Closing_one_closer",
+    "Closing_lost_answers",
     "Claims_overlapping",
     "Decisions_two_transactions",
     "Claims_from_the_hint",

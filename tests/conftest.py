@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import secrets
 from collections.abc import Iterator
@@ -57,9 +58,20 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> OneForSpark:
     return OneForSpark(config, log)
 
 
+gc.disable()  # what is collected from here on, nearly ten thousand tests, stays until the end
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """How long each may take."""
     given_time(items)
+
+
+def pytest_collection_finish() -> None:
+    """Have garbage collection pass by what is there for good: to look through it takes as long as a tenth of
+    the tests."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -18,6 +18,7 @@ from proofs.forgeries import FORGERIES
 from proofs.mark_traces import MarkRecorder
 from proofs.traces import Recorder
 from proofs.traces_runner import by_tlc, models, refusal
+from tests.bounds import LEFT_TO_PROOFS
 from tests.protocol import mutants
 from tests.protocol.claims import Overwrites
 from tests.protocol.scenes import reader
@@ -103,6 +104,7 @@ def test_wrong_code_leaves_no_behaviour_of_the_model(wrong: str) -> None:
     assert not all(MODELS[module].accepts(record(seed)) for seed in SEEDS)
 
 
+@LEFT_TO_PROOFS
 @NEEDS_TLC
 @pytest.mark.parametrize("module", sorted(LIBRARY))
 def test_every_trace_of_the_library_is_a_behaviour_of_the_model(module: str) -> None:

@@ -57,7 +57,7 @@ def test_clustering_does_not_hold_the_table() -> None:
     Not counted is what the places of shuffled rows take in the log, a few bytes for each, which every handle
     holds; while one clusters it has two, the log as it was and as it is.
     """
-    small, large = stored(6), stored(24)
+    small, large = stored(6), stored(16)
     least, most = peak(small, cluster_by=["a"]), peak(large, cluster_by=["a"])
     for table in (small, large):
         numbers = table.read(["a"])["a"].to_numpy()
