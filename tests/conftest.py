@@ -58,7 +58,9 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> OneForSpark:
     return OneForSpark(config, log)
 
 
-gc.disable()  # what is collected from here on, nearly ten thousand tests, stays until the end
+def pytest_collectstart() -> None:
+    """What is collected, nearly ten thousand tests, stays until the end: there is no garbage to look for."""
+    gc.disable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -67,8 +69,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Have garbage collection pass by what is there for good: to look through it takes as long as a tenth of
-    the tests."""
+    """Have the garbage collector pass by what stays: to look through that again and again takes as long as a
+    tenth of the tests."""
     gc.collect()
     gc.freeze()
     gc.enable()
