@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from crdtcat.maintenance.upkeep import bundle_block
+from crdtcat.maintenance.upkeep import bundle_blocks
 from crdtcat.verbs.parts import plan_parts
 from tests.cost.places import SCHEMA, Place, asked, few, many
 
@@ -88,7 +88,7 @@ def test_stats_are_a_refresh(place: Place) -> None:
 def test_who_bundles_asks_for_what_others_committed_only(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(bundle_block.__globals__, "_chosen", lambda *_: False)  # one block, whatever the ids
+    monkeypatch.setitem(bundle_blocks.__globals__, "_chosen", lambda *_: False)  # one block, whatever the ids
     catalog, other = place.open(), place.open()
     table = catalog.create_table("t", SCHEMA)
     theirs = other.table("t")
@@ -98,10 +98,10 @@ def test_who_bundles_asks_for_what_others_committed_only(
     time.sleep(0.01)  # so that it is the last by their ids, too: handles' clocks need not agree
     last = table.append(few())
     puts = {"put": 1 + 1}  # the rows, and the bundle
-    assert asked(catalog, lambda: bundle_block(table._session, last.id)) == {"list": 1, "get": 10, **puts}
+    assert asked(catalog, lambda: bundle_blocks(table._session, [last.id])) == {"list": 1, "get": 10, **puts}
     third = place.open()
     session = third.table("t")._session
     last = table.append(few())
-    found = asked(third, lambda: bundle_block(session, last.id))
+    found = asked(third, lambda: bundle_blocks(session, [last.id]))
     assert found == {"list": 1, "get": 1 + 1 + 22, **puts}  # the bundle's beginning, all of it, each version
     assert third.read("t").num_rows == 22 * few().num_rows

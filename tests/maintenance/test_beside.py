@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,10 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog
+from crdtcat.clock import VersionId
+from crdtcat.maintenance import beside
 from crdtcat.maintenance.beside import WAITING_MAX, do_beside, settled
+from crdtcat.maintenance.summaries import summaries_of
 from crdtcat.protocol import is_bundle
 from crdtcat.store.local import LocalStore
 from crdtcat.store.values import Page
@@ -35,6 +39,10 @@ class SlowToRead(LocalStore):
         self.asked.set()
         assert self.allowed.wait(SECONDS)
         return super()._list_page(prefix, after, limit)
+
+
+def id_of(number: int) -> VersionId:
+    return VersionId(number, number, 1, bytes(16))
 
 
 def bundles(catalog: Catalog) -> int:
@@ -79,21 +87,75 @@ for _ in range(40):
     assert catalog.table("t").scan().count() == 40
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work waits until somebody waits for it."""
+    settled()
+    monkeypatch.setattr(beside, "QUIET_SECONDS", 1000.0)
+    monkeypatch.setattr(beside, "PATIENCE_SECONDS", 1000.0)
+
+
+def test_work_waits_until_a_process_has_made_no_commit_for_a_while() -> None:
+    piece = beside.Piece(lambda _: None, 50.0, [id_of(1)])
+    assert piece.waits(50.0, 50.0) == pytest.approx(beside.QUIET_SECONDS)
+    assert piece.waits(50.0 + 0.75 * beside.QUIET_SECONDS, 50.0) == pytest.approx(0.25 * beside.QUIET_SECONDS)
+    assert piece.waits(50.5, 50.5) == pytest.approx(beside.QUIET_SECONDS)
+    assert piece.waits(50.5 + beside.QUIET_SECONDS, 50.5) <= 1e-9
+
+
+def test_work_waits_for_a_second_at_most_and_not_where_much_is_to_be_done() -> None:
+    late = 50.0 + beside.PATIENCE_SECONDS
+    piece = beside.Piece(lambda _: None, 50.0, [id_of(1)])
+    assert piece.waits(late - 0.01, late - 0.01) == pytest.approx(0.01)
+    assert piece.waits(late, late) <= 0
+    piece.ids.extend(map(id_of, range(beside.AT_ONCE_MAX)))
+    assert piece.waits(50.0, 50.0) <= 0
+
+
+@pytest.mark.usefixtures("patient")
+def test_work_for_one_table_is_done_once_for_all_that_ask() -> None:
+    done: list[Sequence[VersionId]] = []
+    for number in range(6):
+        assert do_beside(number % 2, done.append, id_of(number))
+    assert done == []
+    settled()
+    assert done == [[id_of(0), id_of(2), id_of(4)], [id_of(1), id_of(3), id_of(5)]]
+
+
+@pytest.mark.usefixtures("patient")
+def test_commits_without_a_break_are_bundled_together(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, bundle_every=8)
+    table = catalog.create_table("t", ROWS.schema)
+    chosen = 0
+    while chosen < 3:
+        id = table.append(ROWS).id
+        chosen += int.from_bytes(id.digest[:8], "big") % 8 == 0
+    assert bundles(catalog) == 0
+    assert catalog.settle(SECONDS)
+    (bundle,) = summaries_of(
+        table._session,
+        [item.name for item in catalog.store.list("tables/t/main/") if is_bundle(item.name)],
+    ).values()
+    assert bundle.last == id.to_bytes()
+    assert bundle.versions == table.head().version
+
+
 def test_what_comes_while_much_is_waiting_is_left_to_others() -> None:
     go_on = threading.Event()
     done: list[int] = []
 
-    def work(number: int) -> None:
+    def work(number: int, ids: Sequence[VersionId]) -> None:
         assert go_on.wait(SECONDS)
+        assert ids == [id_of(number)]
         done.append(number)
 
     settled()
-    begun = [do_beside(partial(work, number)) for number in range(WAITING_MAX + 3)]
+    begun = [do_beside(number, partial(work, number), id_of(number)) for number in range(WAITING_MAX + 3)]
     assert begun == [True] * WAITING_MAX + [False] * 3
     go_on.set()
     settled()
     assert done == list(range(WAITING_MAX))
-    assert do_beside(lambda: done.append(-1))
+    assert do_beside("last", lambda _: done.append(-1), id_of(0))
     settled()
     assert done[-1] == -1
 
@@ -103,7 +165,7 @@ def test_a_store_that_does_not_answer_holds_no_process_up() -> None:
 import sys, threading
 from crdtcat.maintenance import beside
 beside.EXIT_SECONDS_MAX = 0.1
-assert beside.do_beside(threading.Event().wait)
+assert beside.do_beside("any", lambda _: threading.Event().wait(), None)
 print("done")
 """
     ended = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=SECONDS)
@@ -116,7 +178,7 @@ def test_names_can_be_looked_up_while_the_process_ends() -> None:
 import asyncio, time
 from crdtcat.maintenance.beside import do_beside
 
-def work():
+def work(ids):
     time.sleep(0.5)
     print(asyncio.run(look_up()))
 
@@ -124,7 +186,7 @@ async def look_up():
     return len(await asyncio.get_running_loop().getaddrinfo("localhost", 80)) > 0
 
 import concurrent.futures.thread
-assert do_beside(work)
+assert do_beside("any", work, None)
 """
     ended = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=SECONDS)
     assert ended.stdout == b"True\n"
@@ -132,12 +194,12 @@ assert do_beside(work)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_has_a_thread_of_its_own() -> None:
-    assert do_beside(lambda: None)
+    assert do_beside("any", lambda _: None, id_of(0))
     settled()
     child = os.fork()
     if child == 0:
         done = threading.Event()
-        os._exit(0 if do_beside(done.set) and done.wait(SECONDS) else 1)
+        os._exit(0 if do_beside("any", lambda _: done.set(), id_of(0)) and done.wait(SECONDS) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

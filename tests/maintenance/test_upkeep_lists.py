@@ -15,7 +15,7 @@ import pytest
 
 from crdtcat import Catalog
 from crdtcat.maintenance.bundling import FilesPlan
-from crdtcat.maintenance.upkeep import bundle_block
+from crdtcat.maintenance.upkeep import bundle_blocks
 from crdtcat.protocol import is_claim, is_version, version_name
 from crdtcat.store import ObjectInfo
 
@@ -73,7 +73,7 @@ def test_what_was_left_behind_is_found_by_the_pass_that_sees_everything(
     name = version_name(table._session.folder, late.id)
     file = bytes(store.get(name))
     store.delete([name])
-    monkeypatch.setattr(sys.modules[bundle_block.__module__], "ABANDONED_MS", -1)
+    monkeypatch.setattr(sys.modules[bundle_blocks.__module__], "ABANDONED_MS", -1)
     for n in range(40):
         table.append(pa.table({"n": [n]}))
     store.put(name, file)  # below every block, and below where this handle begins to list
@@ -87,7 +87,7 @@ def test_what_was_left_behind_is_found_by_the_pass_that_sees_everything(
 def test_large_commits_are_bundled_as_small_ones_are(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer of them are in memory at once, as here one, and none waits for ever."""
     url, at_once = f"memory://upkeep-of-large-commits-{mode}", 4000
-    upkeep = sys.modules[bundle_block.__module__]
+    upkeep = sys.modules[bundle_blocks.__module__]
     monkeypatch.setattr(upkeep, "INLINE_BYTES_AT_ONCE", at_once)
     read: list[int] = []
     plan = upkeep.block_plan

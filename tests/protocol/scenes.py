@@ -19,7 +19,7 @@ from crdtcat.log import State, Summary, encode_bundle, read_summary
 from crdtcat.log.horizon import below
 from crdtcat.maintenance.bundling import FilesPlan
 from crdtcat.maintenance.checkpoint import CheckpointPlan
-from crdtcat.maintenance.upkeep import block_plan, claims_block, versions_block
+from crdtcat.maintenance.upkeep import block_plan, claims_block, versions_blocks
 from crdtcat.protocol import (
     Collector,
     Get,
@@ -142,7 +142,7 @@ def bundles_block(done: Looking) -> Bundler[FilesPlan] | None:
     """What a writer does after its commit, if it is chosen; everybody is, here."""
     listed, summaries = cast("Any", done.listed), dict(done.summaries or ())
     ids = [VersionId.parse(item.name.rsplit("/")[-1][:-2]) for item in done.listed if is_version(item.name)]
-    block = versions_block(listed, max(ids), 1, summaries.values(), 0) if ids else claims_block(listed, 1)
+    block = versions_blocks(listed, [max(ids)], 1, summaries.values(), 0) if ids else claims_block(listed, 1)
     names = [item.name for item in done.listed]
     return (
         Bundler.begin(block_plan(FOLDER, names, [item.name for item in block], summaries)) if block else None

@@ -15,14 +15,14 @@ from crdtcat.cas.decisions import decide, read_decision
 from crdtcat.drive import answers
 from crdtcat.errors import CommitConflict, CommitContended, CommitUnknown, NotFound, StoreUnavailable
 from crdtcat.format.decision import encode_decision
-from crdtcat.maintenance.upkeep import bundle_block
+from crdtcat.maintenance.upkeep import bundle_blocks
 from crdtcat.protocol import Got
 from crdtcat.protocol.names import decision_name, is_decision
 from crdtcat.protocol.reader import Reader
 from crdtcat.testing.faulty import Call, FaultyStore
 from tests.transactions.test_cas import SCHEMA, both, lake, prepared, values
 
-UPKEEP = sys.modules[bundle_block.__module__]
+UPKEEP = sys.modules[bundle_blocks.__module__]
 
 
 def decisions(catalog: Catalog) -> list[str]:
@@ -235,8 +235,8 @@ def test_a_bundler_that_took_long_does_not_trust_a_decision(monkeypatch: pytest.
     id = table.history()[-1].id
     with monkeypatch.context() as patch:
         patch.setattr(drive, "answers", slow)
-        assert bundle_block(table._session, id).newly_covered == 0
-    assert bundle_block(table._session, id).newly_covered == 2
+        assert bundle_blocks(table._session, [id]).newly_covered == 0
+    assert bundle_blocks(table._session, [id]).newly_covered == 2
 
 
 def test_a_reader_that_took_long_does_not_trust_a_missing_decision() -> None:

@@ -9,9 +9,9 @@ bundles: what upkeep costs follows what is new, not how large the table is.
 Blocks whose writer died, or does no upkeep, are picked up by a later one once they are old. Versions that
 arrive late into a block that was bundled already are found by `checkpoint` and by collection.
 
-It is done beside the commits, by a thread of the process: no commit waits for it, and it takes few
-connections. Where time must not depend on threads (simulations), the commit itself does it. Tasks of Spark do
-none.
+It is done beside the commits, by a thread of the process, at a quiet moment or a second later: no commit
+waits for it, it takes few connections, and blocks that one handle was chosen for meanwhile are one bundle.
+Where time must not depend on threads (simulations), the commit itself does it. Tasks of Spark do none.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from __future__ import annotations
 import itertools
 import logging
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from crdtcat.cas.cold_claims import write_hint
@@ -29,7 +31,7 @@ from crdtcat.drive import Unclear, elapsed_clock, run_aging, store_now_ms
 from crdtcat.errors import NotFound
 from crdtcat.log import Summary
 from crdtcat.log.files import ids_of
-from crdtcat.maintenance.beside import do_beside, in_task_of_spark
+from crdtcat.maintenance.beside import committed, do_beside, in_task_of_spark
 from crdtcat.maintenance.bundling import (
     INLINE_BYTES_AT_ONCE,
     CheckpointResult,
@@ -54,9 +56,7 @@ from crdtcat.store import ObjectInfo
 ABANDONED_MS: Final = 60_000  # a block this old is nobody's any more
 COLLECT_EVERY: Final = 8  # bundlings to a collection
 GETS_AT_ONCE: Final = 8
-BLOCKS_AT_ONCE: Final = (
-    8  # few blocks are longer, and a pass that sees everything finds what seven others left
-)
+BLOCKS_AT_ONCE: Final = 8  # few are longer, and a pass that sees everything finds what seven others left
 
 logger = logging.getLogger("crdtcat")
 
@@ -64,23 +64,25 @@ logger = logging.getLogger("crdtcat")
 def upkeep(session: Session, id: VersionId) -> None:
     """Bundle its block, and now and then collect, if this version is chosen. Never fails the commit."""
     how = session.options.upkeep
+    if how is True:
+        committed()
     if how is False or not _chosen(id.digest, session.options.bundle_every) or in_task_of_spark():
         return
     if how == "synchronous":
-        _keep_up(session, id)
-    elif not do_beside(lambda: _keep_up(session, id)):
+        _keep_up(session, [id])
+    elif not do_beside(session, partial(_keep_up, session), id):
         logger.info("upkeep of %s is left to another commit: much is waiting", session.folder)
 
 
-def _keep_up(session: Session, id: VersionId) -> None:
-    collects = int.from_bytes(id.digest[8:], "big") % COLLECT_EVERY == 0
+def _keep_up(session: Session, ids: Sequence[VersionId]) -> None:
+    collects = any(int.from_bytes(id.digest[8:], "big") % COLLECT_EVERY == 0 for id in ids)
     try:
-        bundle_block(session, id, everything=collects)
+        bundle_blocks(session, ids, everything=collects)
         if collects:
             collect_log(session)
     except NotFound:  # nothing to tidy; but whoever goes on appending should know
         logger.warning("%s was dropped: nobody sees what is appended to it", session.folder)
-    except Exception as error:  # noqa: BLE001 (whatever it is, the commit before it stands)
+    except Exception as error:  # noqa: BLE001 (whatever it is, the commits before it stand)
         logger.warning("upkeep of %s is put off to another commit: %s", session.folder, error)
 
 
@@ -88,23 +90,20 @@ def _chosen(digest: bytes, every: int) -> bool:
     return int.from_bytes(digest[:8], "big") % every == 0
 
 
-def bundle_block(session: Session, id: VersionId, *, everything: bool = True) -> CheckpointResult:
-    """Bundle the block that ends with a chosen version, with what smaller bundles there are.
+def bundle_blocks(session: Session, ids: Sequence[VersionId], *, everything: bool = True) -> CheckpointResult:
+    """Bundle the blocks that end with these chosen versions, in one, with what smaller bundles there are.
 
     Costs one LIST page per 1,000 files, one small GET per bundle not seen before, one GET per bundle taken in
-    and per version of the block, but for those that this handle stored lately and has at hand, and 1 PUT, or
+    and per version of the blocks, but for those that this handle stored lately and has at hand, and 1 PUT, or
     2 where rows were inlined, for each 64 MiB of them. Unless `everything` is to be seen, files below this
     handle's last block are not listed: under heavy load they are nearly all, bundled long ago and waiting for
     their grace period to end. Raises `NotFound`: dropped.
     """
     began, listed_at = time.monotonic(), elapsed_clock()
-    is_strict, own, done = (
-        session.settings.mode == "cas",
-        version_name(session.folder, id),
-        session.bundled_to,
-    )
+    is_strict, done = session.settings.mode == "cas", session.bundled_to
+    own = [version_name(session.folder, id) for id in ids]
     follows = (
-        is_claim(done) if is_strict else not is_claim(done) and done < own
+        is_claim(done) if is_strict else not is_claim(done) and done < min(own)
     )  # threads may swap two blocks
     listed = list(session.store.list(session.folder, done if follows and not everything else ""))
     session.check_not_dropped([item.name for item in listed])
@@ -113,8 +112,8 @@ def bundle_block(session: Session, id: VersionId, *, everything: bool = True) ->
     if is_strict:
         block = claims_block(listed, every)
     else:
-        block = versions_block(listed, id, every, summaries.values(), store_now_ms(session.store))
-        session.bundled_to = own
+        block = versions_blocks(listed, ids, every, summaries.values(), store_now_ms(session.store))
+        session.bundled_to = max(own)
     if len(block) < every // 4:
         return CheckpointResult(seconds=time.monotonic() - began)
     result = _bundled(session, [item.name for item in listed], block, listed_at)
@@ -206,20 +205,25 @@ def claims_block(listed: Sequence[ObjectInfo], every: int) -> list[ObjectInfo]:
     return _in_one_pass(block, every)
 
 
-def versions_block(
-    listed: Sequence[ObjectInfo], id: VersionId, every: int, summaries: Iterable[Summary], now_ms: int
+def versions_blocks(
+    listed: Sequence[ObjectInfo],
+    chosen: Iterable[VersionId],
+    every: int,
+    summaries: Iterable[Summary],
+    now_ms: int,
 ) -> list[ObjectInfo]:
-    """Version files to bundle: the block that ends with `id`, and older ones that were left behind."""
+    """Version files to bundle: the blocks that end with these, and older ones that were left behind."""
     versions = [item for item in listed if is_version(item.name)]
     ids = [bytes(row) for row in ids_of([item.name for item in versions]).view("V36")]
-    own = id.to_bytes()
-    before = max((other for other in ids if other < own and _chosen(other[20:], every)), default=b"")
+    ends = {id.to_bytes() for id in chosen}
+    every_end = sorted(ends.union(id for id in ids if _chosen(id[20:], every)))
+    newest = max(ends)
     ranges = [(summary.first, summary.last) for summary in summaries]
     block: list[ObjectInfo] = []
-    for item, other in zip(versions, ids, strict=True):
-        if other > own:
+    for item, id in zip(versions, ids, strict=True):
+        if id > newest:
             continue
-        left_behind = now_ms - item.modified_ms > ABANDONED_MS and not any(a <= other <= b for a, b in ranges)
-        if other > before or left_behind:
+        left_behind = now_ms - item.modified_ms > ABANDONED_MS and not any(a <= id <= b for a, b in ranges)
+        if every_end[bisect_left(every_end, id)] in ends or left_behind:
             block.append(item)
     return _in_one_pass(block, every)

@@ -25,7 +25,7 @@ def tend(catalog: Catalog, id: VersionId) -> None:
         return
     if catalog.options.upkeep == "synchronous":
         _collect(catalog)
-    elif not do_beside(lambda: _collect(catalog)):
+    elif not do_beside(catalog, lambda _: _collect(catalog), id):
         logger.info("collecting transactions of %s is left to another one: much is waiting", catalog.url)
 
 
