@@ -123,6 +123,17 @@ def test_work_for_one_table_is_done_once_for_all_that_ask() -> None:
 
 
 @pytest.mark.usefixtures("patient")
+def test_work_for_many_tables_waits_for_nothing() -> None:
+    begun = threading.Event()
+    for number in range(beside.MANY - 1):
+        assert do_beside(number, lambda _: begun.set(), id_of(number))
+    assert not begun.is_set()
+    assert do_beside("one more", lambda _: begun.set(), id_of(9))
+    assert begun.wait(SECONDS)
+    settled()
+
+
+@pytest.mark.usefixtures("patient")
 def test_commits_without_a_break_are_bundled_together(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path, bundle_every=8)
     table = catalog.create_table("t", ROWS.schema)

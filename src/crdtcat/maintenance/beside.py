@@ -29,7 +29,9 @@ PATIENCE_SECONDS: Final = 1.0
 """How long work waits for that at most: so much longer is a log than it could be."""
 AT_ONCE_MAX: Final = 8
 """So many versions that ask for the same work are not kept waiting."""
-WAITING_MAX: Final = 4
+MANY: Final = 4
+"""Nor are so many pieces of work, of as many tables."""
+WAITING_MAX: Final = 8
 """Pieces of work under way or waiting; beyond that the logs grow faster than one thread can tend them."""
 EXIT_SECONDS_MAX: Final = 20.0
 """How long the end of the process waits for work that was begun."""
@@ -108,10 +110,14 @@ class Worker:
         with self._changed:
             self._changed.wait_for(lambda: self._pieces)
             of, piece = next(iter(self._pieces.items()))
-            while not self._awaited and (pause := piece.waits(time.monotonic(), _committed_at)) > 0:
+            while not self._hurried and (pause := piece.waits(time.monotonic(), _committed_at)) > 0:
                 self._changed.wait(pause)
             self._under_way = True
             return self._pieces.pop(of)
+
+    @property
+    def _hurried(self) -> bool:
+        return self._awaited > 0 or len(self._pieces) >= MANY
 
     def _end(self) -> None:
         if self._process == os.getpid():
