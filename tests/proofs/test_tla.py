@@ -19,7 +19,7 @@ JAVA = shutil.which("java")
 QUICK = (
     "Claims_pointer_before_manifest_bug",
     "Claims_lost_answers",
-    "Closing_lost_answers",
+    "Closing_one_time_twice",
     "Closing_lists_before_it_reads_bug",
     "Closing_passed_by_probe",
     "Decisions_before_all_claims_bug",
