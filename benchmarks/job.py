@@ -32,7 +32,7 @@ class Job:
     @property
     def overtime(self) -> float:
         """Seconds that a commit under way is waited for after a point's time; then its process is ended."""
-        return self.pick(60.0, 2.0, 30.0)
+        return self.pick(60.0, 2.0, 10.0)
 
     def entrants(self, *, in_database: bool = False) -> Iterator[Entrant]:
         """Engines that can take part; with `in_database`, those whose catalog lives in one, too: where many

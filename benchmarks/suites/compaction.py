@@ -26,7 +26,7 @@ UPKEEP_PAUSE = 0.2
 
 
 def run(job: Job) -> Results:
-    seconds = job.pick(1.0, 1.0, 30.0)
+    seconds = job.pick(1.0, 1.0, 10.0)
     results = Results()
     tables: dict[str, list[list[Any]]] = {load: [] for load in LOADS}
     notes: dict[str, list[str]] = {load: [] for load in LOADS}

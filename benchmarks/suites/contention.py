@@ -264,5 +264,5 @@ def run(job: Job) -> Results:
     tiny: Kinds = {LOCAL: (1, 2)}
     short: Kinds = dict.fromkeys((LOCAL, FAR), (16,))
     full: Kinds = dict.fromkeys((LOCAL, NEAR, FAR), (1, 4, 16, 64))
-    kinds, seconds, commits = job.pick((tiny, 20.0, 3), (short, 2.0, ENOUGH), (full, 10.0, ENOUGH))
+    kinds, seconds, commits = job.pick((tiny, 20.0, 3), (short, 2.0, ENOUGH), (full, 5.0, ENOUGH))
     return series(job, kinds, seconds, commits, unforced=True)

@@ -61,7 +61,7 @@ def run(job: Job) -> Results:
     short: Kinds = dict.fromkeys((LOCAL, FAR), (8,))
     full: Kinds = dict.fromkeys((LOCAL, FAR), ALL)
     kinds = job.pick(tiny, short, full)
-    commits, seconds = job.pick((2, 20.0), (30, 1.5), (200, 20.0))
+    commits, seconds = job.pick((2, 20.0), (30, 1.5), (200, 6.0))
     rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}
     notes: dict[str, list[str]] = {kind: [] for kind in kinds}
     with places() as where:

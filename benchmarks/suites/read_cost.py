@@ -80,7 +80,7 @@ def run(job: Job) -> Results:
     short: Kinds = {LOCAL: (100, 1_000), FAR: (100,)}
     full: Kinds = {LOCAL: (10, 100, 1_000, 10_000), FAR: (10, 100, 1_000)}
     kinds = job.pick(tiny, short, full)
-    limit = job.pick(60.0, 2.0, 900.0)
+    limit = job.pick(60.0, 2.0, 180.0)
     results = Results()
     with places() as where:
         rows: dict[str, list[list[Any]]] = {kind: [] for kind in kinds}

@@ -54,7 +54,7 @@ class _Appends:
     def __init__(self, job: Job) -> None:
         self.job, self.found = job, Replay()
         self.processes = job.pick(2, 10, 10)
-        self.commits, self.seconds = job.pick((3, 30.0), (20, 2.0), (200, 300.0))
+        self.commits, self.seconds = job.pick((3, 30.0), (20, 2.0), (200, 150.0))
 
     def take(self, entrant: Entrant, workers: Crew, where: Places) -> None:
         total = self.processes * self.commits
@@ -90,7 +90,7 @@ class _Tasks:
 
     def __init__(self, job: Job) -> None:
         self.job, self.found = job, Replay()
-        self.tasks, self.seconds = job.pick((3, 30.0), (12, 5.0), (100, 120.0))
+        self.tasks, self.seconds = job.pick((3, 30.0), (12, 5.0), (100, 60.0))
         self.kind = job.pick(LOCAL, NEAR, FAR)
 
     def take(self, entrant: Entrant, workers: Crew, where: Places) -> None:
@@ -141,7 +141,7 @@ class _Opening:
 
     def __init__(self, job: Job) -> None:
         self.job, self.found = job, Replay()
-        self.commits, self.limit = job.pick((10, 60.0), (200, 2.0), (6_000, 600.0))
+        self.commits, self.limit = job.pick((10, 60.0), (200, 2.0), (6_000, 240.0))
         self.kind = job.pick(LOCAL, LOCAL, NEAR)
 
     def take(self, entrant: Entrant, workers: Crew, where: Places) -> None:

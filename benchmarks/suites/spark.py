@@ -85,7 +85,7 @@ def run(job: Job) -> Results:
         _writes(df, lake, plain, rounds, results)
         df.unpersist()
         _scans(spark, lake, plain, count, rounds, results)
-        _commits(spark, lake, committed, tasks, min(rounds, 3), results)
+        _commits(spark, lake, committed, tasks, 3 * rounds, results)
         _retries(spark, lake, committed, dying, results)
         _compactions(spark, lake, job.pick(20, 2_000, 2_000), results)
     if job.size == "full":

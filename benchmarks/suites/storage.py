@@ -44,8 +44,8 @@ HEADER = [
 def run(job: Job) -> Results:
     results = Results()
     rewritten = Versions(("clustered", "scattered"), *job.pick((2_000, 3), (100_000, 10), (100_000, 10)))
-    changed = Versions(tuple(CASES), *job.pick((2_000, 3), (20_000, 10), (1_000_000, 50)))
-    limit = job.pick(60.0, 4.0, 3_600.0)
+    changed = Versions(tuple(CASES), *job.pick((2_000, 3), (20_000, 10), (200_000, 50)))
+    limit = job.pick(60.0, 4.0, 120.0)
     with places() as where:
         for entrant in job.entrants():
             with crew(entrant) as workers:
