@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from crdtcat import Catalog, Table
+from crdtcat.store import open_store
+from crdtcat.support.scattered import Scattered
 from tests.faults.lines import Lines
 from tests.processes.work import SCHEMA, commits_found, rows
 
@@ -105,6 +107,28 @@ def _check_handle(catalog: Catalog, table: Table, kept: set[int]) -> None:
     # left then is hidden, and swept a day later. At most that.
     hidden = [path for path in Path(catalog.url).rglob(".*") if path.is_file()]
     assert len(hidden) <= 2
+
+
+@pytest.mark.parametrize("how", ["put", "put_if_absent", "write_ahead"])
+def test_an_interrupted_put_leaves_nothing_behind(tmp_path: Path, how: str) -> None:
+    store = open_store(str(tmp_path / "store"))
+    content = Scattered([b"begun", b"ended"])
+
+    def act(name: str) -> None:
+        if how == "write_ahead":
+            store.write_ahead(name, content)
+            store.put(name, content)
+        else:
+            getattr(store, how)(name, b"content")
+
+    act("of/first")
+    counter = Lines()
+    counter.run(lambda: act("of/second"))
+    for point in range(1, counter.seen + 1):
+        Lines(point).run(partial(act, f"of/{point}"))
+        store.forget(f"of/{point}")  # as a commit does that failed
+        hidden = [path for path in tmp_path.rglob(".*") if path.is_file()]
+        assert not hidden, f"line {point} of {counter.seen}"
 
 
 @pytest.mark.parametrize("name", ACTS)

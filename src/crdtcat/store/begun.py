@@ -79,25 +79,32 @@ class BegunFiles:
             write_all(begun.descriptor, data, start=begun.written)
             _sync(begun.descriptor)  # what is on disk now the put need not wait for, and nobody waits here
             begun.written = len(data)
-        except OSError:
-            self._failed.add(name)
+            with self._lock:
+                self._files[name] = begun
+        except BaseException as error:
+            self._pop(name)
             if begun is not None:
                 begun.drop()
+            if not isinstance(error, OSError):
+                raise
+            self._failed.add(name)
             return 0
-        with self._lock:
-            self._files[name] = begun
         return begun.written
 
-    def take(self, name: str, data: Content) -> Begun | None:
-        """The file begun for an object, which is the caller's from now on. Raises `StoreUnavailable`."""
+    def ready(self, name: str, data: Content) -> Begun | None:
+        """The file begun for an object, until it is released. Raises `StoreUnavailable`."""
         self._failed.discard(name)
-        begun = self._pop(name)
+        begun = self._files.get(name) if self._process == os.getpid() else None
         if begun is not None and begun.written > len(data):
-            begun.drop()
+            self.forget(name)
             begun = None
         if begun is None and isinstance(data, Scattered) and data.gone:
             raise lost(name)
         return begun
+
+    def release(self, name: str) -> None:
+        """From now on the file is the caller's, who removes it."""
+        self._pop(name)
 
     def forget(self, name: str) -> None:
         """Remove the file, if there is one."""

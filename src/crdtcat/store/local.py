@@ -28,9 +28,10 @@ from typing import Any
 from crdtcat.errors import InvalidName
 from crdtcat.store import naming
 from crdtcat.store.base import Store
-from crdtcat.store.begun import Begun, BegunFiles, lost
+from crdtcat.store.begun import BegunFiles, lost
 from crdtcat.store.local_files import (
     described,
+    finish,
     folder_needed,
     folders_in,
     force,
@@ -40,7 +41,6 @@ from crdtcat.store.local_files import (
     readings,
     remove_hidden,
     room_needed,
-    write_all,
 )
 from crdtcat.store.places import local_root
 from crdtcat.store.retry import Fault, RetryPolicy, classify
@@ -123,8 +123,7 @@ class LocalStore(Store):
 
     def _put_file(self, name: str, data: Content) -> None:
         goal = self._path(name)
-        begun = self._begun.take(name, data)
-        with self._written_beside(goal, data, begun) as (hidden, folder):
+        with self._written_beside(goal, data, name) as (hidden, folder):
             os.rename(hidden, goal)  # noqa: PTH104 (a Path for each put would cost more than the call)
             force(folder)
 
@@ -143,22 +142,21 @@ class LocalStore(Store):
             force(folder)
 
     @contextmanager
-    def _written_beside(
-        self, goal: str, data: Content, begun: Begun | None = None
-    ) -> Iterator[tuple[str, str]]:
-        """A finished, forced, hidden file in the folder of `goal`; removed unless it was renamed away."""
+    def _written_beside(self, goal: str, data: Content, name: str | None = None) -> Iterator[tuple[str, str]]:
+        """A finished, forced, hidden file in the folder of `goal`; removed unless it was renamed away.
+
+        With a `name`, what was written ahead under it is used.
+        """
         folder = os.path.dirname(goal)  # noqa: PTH120
+        begun = None if name is None else self._begun.ready(name, data)
         hidden = begun.hidden if begun is not None else hidden_in(folder)
         sent_ms = time.time_ns() // 1_000_000
         try:
             with room_needed(goal):
+                if name is not None:
+                    self._begun.release(name)
                 descriptor = begun.descriptor if begun is not None else self._create(hidden, folder)
-                try:
-                    write_all(descriptor, data, start=begun.written if begun is not None else 0)
-                    os.fsync(descriptor)
-                    stamp_ms = os.fstat(descriptor).st_mtime_ns // 1_000_000
-                finally:
-                    os.close(descriptor)
+                stamp_ms = finish(descriptor, data, start=begun.written if begun is not None else 0)
             self._skew.observe(stamp_ms, _CLOCK_RESOLUTION_MS, sent_ms, time.time_ns() // 1_000_000)
             yield hidden, folder
         except BaseException as error:
