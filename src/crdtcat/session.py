@@ -71,7 +71,7 @@ class Session:
         life: which life of the branch's name.
         source: for a branch, its source and the snapshot of it that it starts with.
         kept: whether the log is read although its branch was deleted, because others start from it.
-        after: for a branch, the time that all commits to it are stamped above, blind ones too.
+        after: the time that all commits are stamped above, blind ones too: when a branch began, say.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Session:
         self.settings, self.opened_with, self.options = settings, settings, options
         self.origin = origin or new_origin()
         self.folder = log_folder(table, branch, settings.incarnation, life)
-        self.source, self.kept, self.after = source, kept, after
+        self.source, self.kept, self.after = source, kept, max(after, clock.last)
         self._knowledge = Knowledge(known_from_settings(settings))
         self.dropped, self.is_settled, self.marked, self.mark_asked = False, True, False, False
         self._start(None if copied else clock)
@@ -108,19 +108,19 @@ class Session:
         else:
             self.clock, self.writer = clock, Writer(self.folder, clock, max_skew_ms)
         self.clock.observe(self.after)
-        self._lock, self._state = ForkSafeLock(), State(self.folder)
+        self._lock, self._state, self._before = ForkSafeLock(), State(self.folder), NOTHING_AT_HAND
         self.start: Log | None = None if self.source else empty_log()
-        self._start_ms, self._before = 0, NOTHING_AT_HAND
         self._head: Head | None = None
         self.first_page: FirstPage | None = None
         self.summaries: dict[str, Summary] = {}
         self.chain, self.notes, self.footers = Chain(), Notes(), FooterCache()
-        self.listed_at, self.switching, self.bundled_to = -np.inf, False, ""
+        self._start_ms, self.listed_at, self.switching, self.bundled_to = 0, -np.inf, False, ""
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
         self.last_known: tuple[Settings, bytes, Known | None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in _NOT_COPIED}
+        own = {name: value for name, value in self.__dict__.items() if name not in _NOT_COPIED}
+        return {**own, "after": self.clock.last}  # a copy's commits sort after what this one saw
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -12,10 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from crdtcat import Catalog, Table
+from crdtcat.clock import HybridClock
+from crdtcat.clock.hlc import wall_ms
 from crdtcat.support.cached import cached_property
+from crdtcat.writing import copies
 from tests.processes.work import SCHEMA, commits_found, rows
 
 
@@ -116,6 +120,36 @@ def test_a_pickled_handle_is_another_writer_and_knows_the_columns(table: Table) 
     assert copy.head().snapshot == table.head().snapshot
     with pytest.raises(ValueError, match="unknown"):
         copy.append([{"unknown": 1}])
+
+
+@pytest.mark.parametrize("copied", ["table", "catalog", "opened catalog", "branch"])
+def test_a_copy_commits_after_all_that_its_original_had_seen(tmp_path: Path, copied: str) -> None:
+    """The worker's clock may be behind that of whoever wrote what the driver has read."""
+    one = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+    ahead = Catalog(tmp_path, upkeep=False)
+    ahead._clock = HybridClock(lambda: wall_ms() + 60_000)
+    theirs = ahead.create_table("t", one, key=["id"])
+    seen = theirs.upsert([{"id": 1, "v": 1}])
+    branch = "b" if copied == "branch" else "main"
+    if copied == "branch":
+        seen = theirs.branch("b").upsert([{"id": 1, "v": 2}])
+
+    lake = Catalog(tmp_path, upkeep=False)
+    if copied == "opened catalog":
+        lake.table("t")
+    else:
+        lake.table("t", branch).head()
+    handle = lake.table("t", branch) if copied in ("table", "branch") else lake
+    if copied == "opened catalog":  # read by a copy, and copied again
+        handle = pickle.loads(pickle.dumps(lake))
+        handle.table("t").head()
+    sent = pickle.dumps(handle)
+    copies._shared.clear()  # as in another process
+    copy = pickle.loads(sent)
+    table = copy.table("t", branch) if isinstance(copy, Catalog) else copy
+    mine = table.upsert([{"id": 1, "v": 3}])
+    assert mine.id > seen.id
+    assert table.read().to_pylist() == [{"id": 1, "v": 3}]
 
 
 def test_copies_in_one_process_are_one_writer(table: Table) -> None:

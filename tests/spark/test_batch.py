@@ -13,6 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSourceReader
 
 from crdtcat import Catalog
+from crdtcat.clock import HybridClock
+from crdtcat.clock.hlc import wall_ms
 from crdtcat.errors import AlreadyExists, Corrupt, Expired, InvalidArgument, SchemaMismatch
 from crdtcat.spark import CrdtcatSource, load, register, save
 from crdtcat.spark.reading import deal
@@ -291,3 +293,20 @@ def test_upserts(spark: Any, tmp_path: Path, commit: str) -> None:
         assert sorted((row.asDict() for row in frame.collect()), key=lambda row: row["id"]) == wanted
     some = load(spark, lake, "t", columns=["name"], filter="round = 1 and id < 150")
     assert sorted(row.name for row in some.collect()) == sorted(str(n) for n in range(100, 150))
+
+
+@pytest.mark.parametrize("commit", ["job", "task"])
+def test_upserts_count_after_what_was_there_whatever_the_clocks_say(
+    spark: Any, tmp_path: Path, commit: str
+) -> None:
+    """The machines of tasks may be behind the one that wrote before them."""
+    ahead = Catalog(tmp_path / "lake", upkeep=False)
+    ahead._clock = HybridClock(lambda: wall_ms() + 60_000)
+    for name in ("saved", "formatted"):
+        ahead.create_table(name, pa.schema([("id", pa.int64()), ("v", pa.string())]), key=["id"])
+        ahead.commit(name, [{"id": 1, "v": "old"}])
+    df = spark.createDataFrame([(1, "new")], "id long, v string")
+    save(df, ahead.url, "saved", commit=commit)
+    df.write.format("crdtcat").option("commit", commit).mode("append").save(f"{ahead.url}/formatted")
+    for name in ("saved", "formatted"):
+        assert ahead.read(name).to_pylist() == [{"id": 1, "v": "new"}]

@@ -97,6 +97,27 @@ def test_writing(spark: Any, tmp_path: Path) -> None:
         save(spark.range(1).selectExpr("make_ym_interval(1, 2) as y"), lake, "u")
 
 
+def test_a_catalog_in_memory(spark: Any, registered: Any, tmp_path: Path) -> None:
+    """Tasks and planners run in other processes, which would find it empty."""
+    lake = Catalog("memory://of-this-process")
+    lake.commit("t", [{"id": 1}])
+    path = f"{lake.url}/t"
+
+    def refused(action: Callable[[], object]) -> None:
+        assert "E503" in _fails(spark, f"{lake.url} lives in the memory of one process", action)
+
+    refused(lambda: load(spark, lake, "t"))
+    refused(lambda: spark.read.format("crdtcat").load(path))
+    refused(lambda: registered.read.format("crdtcat").load(path))
+    refused(lambda: spark.readStream.format("crdtcat").load(path))
+    refused(lambda: save(spark.range(1), lake, "u"))
+    refused(lambda: save(spark.range(1), lake.url, "u", commit="task"))
+    refused(lambda: spark.range(1).write.format("crdtcat").mode("append").save(path))
+    refused(lambda: foreach_batch(lake, "t"))
+    refused(lambda: import_parquet(spark, lake, "u", tmp_path))
+    assert lake.tables() == ["t"]
+
+
 def test_streaming(spark: Any, tmp_path: Path) -> None:
     """Also where Spark asks for a reader or writer only when the query runs."""
     lake = Catalog(tmp_path / "lake", upkeep=False)

@@ -65,12 +65,15 @@ class Catalog(NamedTables):
         self._lock = ForkSafeLock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("_clock", "_lock")}
+        own = {key: value for key, value in self.__dict__.items() if key not in ("_clock", "_lock")}
+        return {**own, "_seen": self._clock.last}  # a copy's commits sort after what this one saw
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        seen = state.pop("_seen")
         self.__dict__.update(state)
         self._copied = True
         self._start()
+        self._clock.observe(seen)
 
     def __repr__(self) -> str:
         return f"Catalog({self.url!r})"

@@ -31,6 +31,7 @@ from crdtcat.scan.units import Unit
 from crdtcat.spark.conditions import condition, quoted
 from crdtcat.spark.floats import kept_back, reader_options
 from crdtcat.spark.native import NativeGroup, Run, split
+from crdtcat.spark.options import require_shared
 from crdtcat.spark.pinned import pin
 from crdtcat.spark.python_frame import python_frame
 from crdtcat.spark.reading import Selection
@@ -83,13 +84,16 @@ def load(
     Raises:
         NotFound, InvalidArgument, InvalidFilter, Expired: as `Table.scan` does.
         UnsupportedType: a column that Spark has no type for.
+        CapabilityMissing: a catalog in memory, which tasks cannot see.
     """
     require_session(spark)
     if native is not None:
         require_flag("native", native)
     if columns is not None:
         require_names("columns", columns)
-    handle = for_tasks(as_catalog(catalog))
+    given = as_catalog(catalog)
+    root = _root(given.store, native)
+    handle = for_tasks(require_shared(given))
     opened = handle.table(table, branch)
     pinned = pin(handle, opened, at)
     names = None if columns is None else tuple(columns)
@@ -97,7 +101,7 @@ def load(
     selection.schema()  # what Spark has no type for is refused before anything is planned
     plan, units = selection.planned()
     merged = plan.merge is not None and bool(plan.merge.groups)
-    root = None if merged else _root(handle.store, native)
+    root = None if merged else root
     groups: list[NativeGroup] = []
     left: list[int] | None = None
     if root is not None:

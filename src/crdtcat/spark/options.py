@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from crdtcat import Catalog
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import CapabilityMissing, InvalidArgument
 from crdtcat.lifecycle.incarnations import MAIN
+from crdtcat.store.memory import MemoryStore
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark's own streams pass on to every sink."""
@@ -83,10 +84,21 @@ class SourceOptions:
     max_versions: int | None = None
 
     def open(self, *, upkeep: bool) -> Catalog:
-        """The catalog. No request."""
-        return Catalog(
+        """The catalog. No request. Raises `CapabilityMissing` for one that tasks cannot see."""
+        catalog = Catalog(
             self.catalog, self.storage, upkeep=upkeep, verify=self.verify, segment_bytes=TASK_SEGMENT_BYTES
         )
+        return require_shared(catalog)
+
+
+def require_shared(catalog: Catalog) -> Catalog:
+    """The catalog itself. Raises `CapabilityMissing` for one in this process's memory: tasks are others."""
+    if isinstance(catalog.store, MemoryStore):
+        raise CapabilityMissing(
+            f"{catalog.url} lives in the memory of one process, and Spark's tasks run in others: use a local "
+            "path, or a store that all of them reach"
+        )
+    return catalog
 
 
 def parse_options(given: Mapping[str, str], use: Use) -> SourceOptions:

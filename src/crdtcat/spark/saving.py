@@ -21,7 +21,7 @@ from crdtcat.errors import InvalidArgument, UserError
 from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.spark import keys
 from crdtcat.spark.arrow_batches import bounded_by_rows
-from crdtcat.spark.options import TASK_SEGMENT_BYTES
+from crdtcat.spark.options import TASK_SEGMENT_BYTES, require_shared
 from crdtcat.spark.sink import QUERY_PROPERTY
 from crdtcat.spark.writing import Report, WritePlan, plan_write
 from crdtcat.table import Table
@@ -68,7 +68,7 @@ def save(
         an earlier one with its idempotency key does, has `stands` false.
 
     Raises:
-        UserError, AlreadyExists: before any task starts.
+        UserError, AlreadyExists, CapabilityMissing: before any task starts.
         SchemaMismatch: also from a task that meets a null where none may be, once all are done.
         CommitError, StoreError: nothing is visible (`job`), or what some tasks committed is (`task`).
         pyspark.errors.PySparkException: a task failed for good; the same holds.
@@ -78,7 +78,7 @@ def save(
         raise InvalidArgument(f"mode={mode!r}: pass one of {', '.join(MODES)}")
     if commit not in ("job", "task"):
         raise InvalidArgument(f"commit={commit!r}: pass 'job' or 'task'")
-    handle = as_catalog(catalog)
+    handle = require_shared(as_catalog(catalog))
     if mode == "ignore" and table in handle:
         return ()
     plan = plan_write(
@@ -160,7 +160,7 @@ def foreach_batch(
     A function of yours that saves several frames of one batch to one table gives each a `part` of its own, a
     name that stays; a second frame under the same is refused with `InvalidArgument`.
     """
-    handle = as_catalog(catalog)
+    handle = require_shared(as_catalog(catalog))
     if "query" in options:
         raise InvalidArgument("query is the stream's own: leave it out, and tell frames apart by part")
     place = (handle.url, table, options.get("branch", MAIN), part)
