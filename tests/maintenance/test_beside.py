@@ -87,6 +87,37 @@ for _ in range(40):
     assert catalog.table("t").scan().count() == 40
 
 
+@pytest.mark.parametrize("before", [0, 6])
+@pytest.mark.parametrize(
+    "outlive", ["threading.Thread(target=go_on).start()", "ThreadPoolExecutor().submit(go_on)"]
+)
+def test_threads_that_outlive_the_main_one_do_their_upkeep(tmp_path: Path, before: int, outlive: str) -> None:
+    program = f"""
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import pyarrow as pa
+from crdtcat import Catalog
+rows = pa.table({{"n": [1]}})
+catalog = Catalog(sys.argv[1], bundle_every=2)
+table = catalog.create_table("t", rows.schema)
+
+def go_on():
+    threading.main_thread().join(1)
+    for _ in range(40):
+        table.append(rows)
+
+for _ in range({before}):
+    table.append(rows)
+{outlive}
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+    catalog = Catalog(tmp_path)
+    table = catalog.table("t")
+    assert bundles(catalog) >= 3
+    assert table.checkpoint().newly_covered <= 20, "what was committed behind the last chosen one"
+    assert table.scan().count() == before + 40
+
+
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work waits until somebody waits for it."""
