@@ -70,7 +70,9 @@ class Worker:
     def __init__(self) -> None:
         self._process = os.getpid()
         self._pieces: dict[Hashable, Piece] = {}
-        self._changed = threading.Condition()
+        # Taken by itself: a condition is entered by code in Python, and Ctrl-C there would leave it locked.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._under_way = False
         self._awaited = 0
         self.ending = False
@@ -81,7 +83,7 @@ class Worker:
 
     def take(self, of: Hashable, work: Work, id: VersionId) -> bool:
         """Let the thread do it, unless too much is waiting or the process is ending."""
-        with self._changed:
+        with self._lock:
             piece = self._pieces.get(of)
             if self.ending or (piece is None and len(self._pieces) + self._under_way >= WAITING_MAX):
                 return False
@@ -93,7 +95,7 @@ class Worker:
 
     def settled(self, seconds: float | None) -> bool:
         """Wait until nothing is waiting, at most so long; whether that is so."""
-        with self._changed:
+        with self._lock:
             self._awaited += 1
             self._changed.notify_all()
             try:
@@ -107,13 +109,13 @@ class Worker:
             try:
                 piece.work(piece.ids)
             finally:
-                with self._changed:
+                with self._lock:
                     self._under_way = False
                     self._changed.notify_all()
 
     def _next(self) -> Piece:
         """What waits longest, at a quiet moment, or once somebody waits for it."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._pieces)
             of, piece = next(iter(self._pieces.items()))
             while not self._hurried and (pause := piece.waits(time.monotonic(), _committed_at)) > 0:
