@@ -50,10 +50,10 @@ def parts_of(body: Mapping[str, Any], name: str) -> dict[str, list[bytes]]:
         Corrupt: it has no such parts.
     """
     parts = body.get("t")
-    if not isinstance(parts, dict) or not all(
-        isinstance(folder, str) and isinstance(part, list) for folder, part in parts.items()
-    ):
+    if not isinstance(parts, dict) or not all(isinstance(part, list) for part in parts.values()):
         raise Corrupt(name, "the parts of a transaction are lists of version files by folder")
+    if not all(isinstance(folder, str) for folder in parts):
+        raise Corrupt(name, "the folders that a transaction touches are texts")
     for folder, part in parts.items():
         for at, held in enumerate(part):
             if not isinstance(held, bytes):
