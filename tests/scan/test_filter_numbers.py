@@ -27,6 +27,7 @@ ROWS = pa.table(
             [LEAST, Decimal(f"-{OTHER}"), LEAST.copy_negate(), Decimal(1)], pa.decimal128(38, 10)
         ),
         "ratio": [1.0, -1.0, None, float("inf")],
+        "great": pa.array([1, 2, 3, None], pa.uint64()),
         "half": pa.array([1.0, -1.0, None, float("inf")], pa.float32()),
     }
 )
@@ -114,6 +115,8 @@ def test_in_lists_of_tuples_nan_goes_by_its_bits_as_in_arrow(
     ("condition", "message"),
     [
         ("wide % 3 = 1", "'wide % 3' at character 1 is not supported"),
+        ("coalesce(wide, 'nan'::double) = 1", "is not supported"),
+        ("coalesce('nan'::double, great) = 1", "is not supported"),
         ("wide // 3 = 1", "'wide // 3' at character 1 is not supported"),
         (f"wide + 0.{'0' * 80}1 > 1", "is not supported"),
         (f"wide * {'9' * 77}.5 > 1", "is not supported"),

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from crdtcat.chunks.types import no_rows
 from crdtcat.errors import InvalidFilter
-from crdtcat.scan.filters.literals import EXACT, fit
+from crdtcat.scan.filters.literals import EXACT, fit, is_nan
 from crdtcat.scan.filters.moments import Span
 from crdtcat.scan.filters.operand import Computed, Operand, resolve
 from crdtcat.scan.filters.predicate import show
@@ -195,6 +195,8 @@ def _exactly(term: Term, kind: Any, node: exp.Expr) -> Operand:
     if not isinstance(term, Constant):
         return term
     assert term.value is not None
+    if is_nan(term.value):
+        raise unsupported(node)
     floor, exact = fit(term.value, kind, "coalesce")
     if not exact:
         raise unsupported(node)
