@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Catalog
-from crdtcat.errors import InvalidArgument
-from crdtcat.format.refs import branches_folder
+from crdtcat.errors import Corrupt, InvalidArgument
+from crdtcat.format.refs import branches_folder, start_name
+from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.head import Snapshot
 from crdtcat.head.snapshot import versions_of
 from crdtcat.protocol import is_version
@@ -24,6 +25,21 @@ from tests.cost.places import asked
 
 QUICK: dict[str, Any] = {"max_commit_delay_seconds": 0, "grace_seconds": 0}
 START_BYTES_MAX = 1000
+
+
+def test_a_start_that_names_no_snapshot_is_told_by_the_name_of_its_file() -> None:
+    catalog = lake(**QUICK)
+    main = catalog.create_table("t")
+    main.append([{"n": 1}])
+    main.branch("b").branch("c")
+    for branch in ("b", "c"):
+        path = start_name("t", 1, branch, 1)
+        content = unseal_json(bytes(catalog.store.get(path)), path)
+        catalog.store.put(path, seal_json({**content, "snapshot": "s1.none"}))
+        with pytest.raises(Corrupt, match=r"refs/branches/[bc]\.json.*names no snapshot"):
+            another(catalog).table("t").branches()
+        with pytest.raises(Corrupt, match=f"refs/branches/{branch}"):
+            another(catalog).table("t", branch=branch)
 
 
 def by_many(table: Table, *values: int) -> None:

@@ -8,8 +8,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -87,6 +90,37 @@ for _ in range(40):
     assert catalog.table("t").scan().count() == 40
 
 
+@pytest.mark.parametrize("before", [0, 6])
+@pytest.mark.parametrize(
+    "outlive", ["threading.Thread(target=go_on).start()", "ThreadPoolExecutor().submit(go_on)"]
+)
+def test_threads_that_outlive_the_main_one_do_their_upkeep(tmp_path: Path, before: int, outlive: str) -> None:
+    program = f"""
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import pyarrow as pa
+from crdtcat import Catalog
+rows = pa.table({{"n": [1]}})
+catalog = Catalog(sys.argv[1], bundle_every=2)
+table = catalog.create_table("t", rows.schema)
+
+def go_on():
+    threading.main_thread().join(1)
+    for _ in range(40):
+        table.append(rows)
+
+for _ in range({before}):
+    table.append(rows)
+{outlive}
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+    catalog = Catalog(tmp_path)
+    table = catalog.table("t")
+    assert bundles(catalog) >= 3
+    assert table.checkpoint().newly_covered <= 20, "what was committed behind the last chosen one"
+    assert table.scan().count() == before + 40
+
+
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work waits until somebody waits for it."""
@@ -149,6 +183,35 @@ def test_commits_without_a_break_are_bundled_together(tmp_path: Path) -> None:
     ).values()
     assert bundle.last == id.to_bytes()
     assert bundle.versions == table.head().version
+
+
+def test_ctrl_c_at_any_step_of_giving_work_locks_nobody_out() -> None:
+    """As an interrupt does that arrives while a lock is taken or let go by Python's own code."""
+    ways = {threading.Condition.__enter__.__code__, threading.Condition.__exit__.__code__}
+    done = threading.Event()
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code in ways and event == "return":
+            raise KeyboardInterrupt
+        return interrupt
+
+    def wait() -> None:
+        if settled(SECONDS):
+            done.set()
+
+    assert do_beside("first", lambda _: None, id_of(0))
+    settled()
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with suppress(KeyboardInterrupt):
+            do_beside("interrupted", lambda _: None, id_of(0))
+    finally:
+        sys.settrace(before)
+    other = threading.Thread(target=wait, daemon=True)
+    other.start()
+    other.join(SECONDS)
+    assert done.is_set()
 
 
 def test_what_comes_while_much_is_waiting_is_left_to_others() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from crdtcat.errors import Corrupt
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.format.settings import require_log_folder
 from crdtcat.support.object_bytes import ObjectBytes
 
 
@@ -29,6 +30,8 @@ def decided_claims(data: ObjectBytes, name: str) -> dict[str, int] | None:
         return None
     if not isinstance(claims, dict) or not all(isinstance(number, int) for number in claims.values()):
         raise Corrupt(name, "its claims are no numbers by folder")
+    for folder in claims:
+        require_log_folder(folder, name)
     return claims
 
 

@@ -20,9 +20,10 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from crdtcat.errors import Corrupt, UnsupportedFormat
+from crdtcat.errors import Corrupt, InvalidName, LimitExceeded, UnsupportedFormat
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
+from crdtcat.names import validate_branch_name, validate_table_name
 from crdtcat.support.object_bytes import ObjectBytes
 
 MARKER_NAME: Final = "crdtcat.json"
@@ -114,6 +115,16 @@ def parse_log_folder(folder: str) -> tuple[str, str, int, int]:
     if log_folder(table, branch, incarnation, life) != folder:
         raise ValueError(f"{folder} is no folder of a log")
     return table, branch, incarnation, life
+
+
+def require_log_folder(folder: str, name: str) -> None:
+    """Raises `Corrupt`, naming the file that speaks of it, unless this is the folder of a log."""
+    try:
+        table, branch, *_ = parse_log_folder(folder)
+        validate_table_name(table)
+        validate_branch_name(branch)
+    except (ValueError, InvalidName, LimitExceeded) as error:
+        raise Corrupt(name, f"speaks of {folder[:200]!r}, which is no folder of a log") from error
 
 
 def dropped_name(folder: str) -> str:

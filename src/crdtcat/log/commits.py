@@ -10,7 +10,7 @@ from crdtcat.format.version import UPKEEP, decode_version
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.gaps import require
 from crdtcat.log.log import Log
-from crdtcat.log.transactions import add_parts
+from crdtcat.log.transactions import add_parts, parts_of
 from crdtcat.protocol.names import claim_number, is_claim, last
 from crdtcat.support.object_bytes import ObjectBytes
 
@@ -37,7 +37,7 @@ def add_commit(
         return add_parts(builder, id, body, folder, name)
     if id.writer not in decided:
         return None
-    if not decided[id.writer] or not body["t"].get(folder):  # a number is taken, and nothing else
+    if not decided[id.writer] or not parts_of(body, name).get(folder):  # a number is taken, and nothing else
         builder.add(id, {"l": folder, "o": UPKEEP, "#": number}, name)
         return True
     return add_parts(builder, id, body, folder, name, number=number)

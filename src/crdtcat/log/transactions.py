@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from crdtcat.clock import VersionId
 from crdtcat.errors import Corrupt
-from crdtcat.format.version import as_bytes, decode_version, pack, unpack
+from crdtcat.format.version import decode_version, pack, unpack
 from crdtcat.log.build import LogBuilder
 from crdtcat.log.log import Log
 
@@ -43,6 +43,24 @@ class Found:
         return self.versions == self.expected
 
 
+def parts_of(body: Mapping[str, Any], name: str) -> dict[str, list[bytes]]:
+    """What a transaction's file adds: version files, by the folder of the log they belong to.
+
+    Raises:
+        Corrupt: it has no such parts.
+    """
+    parts = body.get("t")
+    if not isinstance(parts, dict) or not all(isinstance(part, list) for part in parts.values()):
+        raise Corrupt(name, "the parts of a transaction are lists of version files by folder")
+    if not all(isinstance(folder, str) for folder in parts):
+        raise Corrupt(name, "the folders that a transaction touches are texts")
+    for folder, part in parts.items():
+        for at, held in enumerate(part):
+            if not isinstance(held, bytes):
+                raise Corrupt(name, f"part {at} for {folder} is no version file")
+    return parts
+
+
 def add_parts(
     builder: LogBuilder, id: VersionId, body: Mapping[str, Any], folder: str, name: str, *, number: int = 0
 ) -> bool:
@@ -53,9 +71,7 @@ def add_parts(
     Raises:
         Corrupt: a part that is no version file, or not this transaction's.
     """
-    parts = body["t"]
-    if not isinstance(parts, dict) or not all(isinstance(part, list) for part in parts.values()):
-        raise Corrupt(name, "the parts of a transaction are lists of version files by folder")
+    parts = parts_of(body, name)
     mine = parts.get(folder)
     if not mine:
         return False
@@ -64,11 +80,7 @@ def add_parts(
         raise Corrupt(name, "the folders that a transaction touches are texts")
     blob = pack([len(mine), sorted(touched)])
     for at, data in enumerate(mine):
-        try:
-            held = as_bytes(data)
-        except TypeError as error:
-            raise Corrupt(name, f"part {at} for {folder} is no version file") from error
-        part, version = decode_version(held, f"{name}, part {at} for {folder}")
+        part, version = decode_version(data, f"{name}, part {at} for {folder}")
         if part.writer != id.writer:
             raise Corrupt(name, f"part {at} for {folder} is of another writer")
         if number and at == len(mine) - 1:

@@ -4,7 +4,8 @@ For upkeep, which nobody waits for and which may be left out. It waits for a qui
 commits without a break has the cores and the connections to itself for a second, and what was chosen in that
 time is done together. What comes while much is waiting is not done here, and another commit's upkeep finds
 it. The process ends when the work that was begun is done, so a short program does its share like a long one;
-it waits for it a while, and not for a store that does not answer. A forked child has a thread of its own.
+it waits for it a while, and not for a store that does not answer. That is when its main thread is over;
+others may go on committing for days, and do the work themselves. A forked child has a thread of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,25 +61,31 @@ class Piece:
 
 
 class Worker:
-    """The thread of one process, and what waits for it."""
+    """The thread of one process, and what waits for it.
+
+    Attributes:
+        ending: whether the main thread is over: what is taken now, nobody may wait for.
+    """
 
     def __init__(self) -> None:
         self._process = os.getpid()
         self._pieces: dict[Hashable, Piece] = {}
-        self._changed = threading.Condition()
+        # Taken by itself: a condition is entered by code in Python, and Ctrl-C there would leave it locked.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._under_way = False
         self._awaited = 0
-        self._ending = False
-        threading.Thread(target=self._run, name="crdtcat-upkeep", daemon=True).start()
-        # Before the pools of threads that stores need are shut down, which `atexit` is not.
+        self.ending = False
+        # Before the pools of threads that stores need are shut down, which `atexit` is not; then refused.
         before_threads_end = getattr(threading, "_register_atexit", atexit.register)
         before_threads_end(self._end)
+        threading.Thread(target=self._run, name="crdtcat-upkeep", daemon=True).start()
 
     def take(self, of: Hashable, work: Work, id: VersionId) -> bool:
         """Let the thread do it, unless too much is waiting or the process is ending."""
-        with self._changed:
+        with self._lock:
             piece = self._pieces.get(of)
-            if self._ending or (piece is None and len(self._pieces) + self._under_way >= WAITING_MAX):
+            if self.ending or (piece is None and len(self._pieces) + self._under_way >= WAITING_MAX):
                 return False
             if piece is None:
                 piece = self._pieces[of] = Piece(work, time.monotonic())
@@ -87,7 +95,7 @@ class Worker:
 
     def settled(self, seconds: float | None) -> bool:
         """Wait until nothing is waiting, at most so long; whether that is so."""
-        with self._changed:
+        with self._lock:
             self._awaited += 1
             self._changed.notify_all()
             try:
@@ -101,13 +109,13 @@ class Worker:
             try:
                 piece.work(piece.ids)
             finally:
-                with self._changed:
+                with self._lock:
                     self._under_way = False
                     self._changed.notify_all()
 
     def _next(self) -> Piece:
         """What waits longest, at a quiet moment, or once somebody waits for it."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._pieces)
             of, piece = next(iter(self._pieces.items()))
             while not self._hurried and (pause := piece.waits(time.monotonic(), _committed_at)) > 0:
@@ -121,7 +129,7 @@ class Worker:
 
     def _end(self) -> None:
         if self._process == os.getpid():
-            self._ending = True
+            self.ending = True
             self.settled(EXIT_SECONDS_MAX)
 
 
@@ -134,15 +142,17 @@ def committed() -> None:
 def do_beside(of: Hashable, work: Work, id: VersionId) -> bool:
     """Let the thread do `work`, which raises nothing, with `id` and what else asks for the same until then.
 
-    False, and nothing is done, where too much is waiting, or the process is about to end.
+    Done here and now where there can be no thread, or it is not waited for any more. False, and nothing is
+    done, where too much is waiting.
     """
     with _lock():
         worker = _workers.get(os.getpid())
         if worker is None:
-            try:
+            with suppress(RuntimeError):  # too many threads, or the main one is over
                 worker = _workers[os.getpid()] = Worker()
-            except RuntimeError:  # the interpreter is shutting down
-                return False
+    if worker is None or worker.ending:
+        work([id])
+        return True
     return worker.take(of, work, id)
 
 

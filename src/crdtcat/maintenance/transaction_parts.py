@@ -9,17 +9,20 @@ tells) counts because the file names it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from crdtcat.clock import VersionId
+from crdtcat.errors import Corrupt
 from crdtcat.format.condemned import TITLE_BYTES
-from crdtcat.format.version import decode_version
+from crdtcat.format.settings import parse_log_folder, require_log_folder
+from crdtcat.format.version import as_bytes, decode_version
 from crdtcat.log import State
 from crdtcat.log.files import passed_by
 from crdtcat.log.log import ID
+from crdtcat.log.transactions import parts_of
 from crdtcat.protocol import is_version
 from crdtcat.protocol.names import TRANSACTIONS
 from crdtcat.store import Store
@@ -54,12 +57,30 @@ def parts_by_table(store: Store) -> dict[str, list[Part]]:
             if data is None:
                 continue  # collected, so that every table it touches has it in a bundle
             _, body = decode_version(data, name)
-            for folder, versions in body["t"].items():
-                table = folder.split("/")[1]
+            for folder, versions in parts_by_log(body, name).items():
+                table, *_ = parse_log_folder(folder)
                 for id, version in (decode_version(held, name) for held in versions):
-                    titles = b"".join(segment[0] for segment in version.get("g") or ())
-                    parts.setdefault(table, []).append(Part(name, folder, id, titles))
+                    parts.setdefault(table, []).append(Part(name, folder, id, _titles(version, name)))
     return parts
+
+
+def parts_by_log(body: Mapping[str, Any], name: str) -> dict[str, list[bytes]]:
+    """The version files that a transaction's file adds, by folders of logs. Raises `Corrupt`."""
+    parts = parts_of(body, name)
+    for folder in parts:
+        require_log_folder(folder, name)
+    return parts
+
+
+def _titles(version: Mapping[str, Any], name: str) -> bytes:
+    """The names of the segments that a version brings."""
+    try:
+        titles = [as_bytes(segment[0]) for segment in version.get("g") or ()]
+    except (TypeError, LookupError) as error:
+        raise Corrupt(name, f"malformed segments: {error}") from error
+    if any(len(title) != TITLE_BYTES for title in titles):
+        raise Corrupt(name, f"a segment's name is {TITLE_BYTES} bytes")
+    return b"".join(titles)
 
 
 def titles_of(parts: Iterable[Part]) -> bytes:

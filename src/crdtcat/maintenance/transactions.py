@@ -28,6 +28,7 @@ from crdtcat.lifecycle.incarnations import MAIN, exists
 from crdtcat.log.log import ID
 from crdtcat.maintenance.checkpoint import checkpoint
 from crdtcat.maintenance.decisions import collect_decisions
+from crdtcat.maintenance.transaction_parts import parts_by_log
 from crdtcat.options import Options
 from crdtcat.protocol import is_bundle, is_version
 from crdtcat.protocol.names import TRANSACTIONS, closed_number, is_decision, transaction_of
@@ -85,7 +86,7 @@ def collect_transactions(store: Store, options: Options, open_log: OpenLog) -> T
     for name, data in zip(old, answers, strict=True):
         if data is not None and not closed.passed_by(*transaction_of(name)):
             _, body = decode_version(data, name)
-            if covered.everywhere(body["t"]):
+            if covered.everywhere(parts_by_log(body, name), name):
                 deleted.append(name)
     store.delete(deleted)
     named = [item for item in found if is_decision(item.name)]
@@ -124,10 +125,11 @@ class _Covered:
         self._ids: dict[str, Any] = {}
         self.bundled: set[str] = set()
 
-    def everywhere(self, parts: Mapping[str, list[bytes]]) -> bool:
-        return all([self._in(folder, versions) for folder, versions in parts.items()])  # noqa: C419 (all logs)
+    def everywhere(self, parts: Mapping[str, list[bytes]], name: str) -> bool:
+        """Whether all parts of the file `name` are in bundles."""
+        return all([self._in(folder, parts[folder], name) for folder in parts])  # noqa: C419 (all logs)
 
-    def _in(self, folder: str, versions: list[bytes]) -> bool:
+    def _in(self, folder: str, versions: list[bytes], name: str) -> bool:
         try:
             session = self._open(folder)
         except LookupError:
@@ -136,7 +138,7 @@ class _Covered:
             return True
         if folder not in self._ids:
             self._ids[folder] = self._read(session)
-        ids = np.array([decode_version(data, folder)[0].to_bytes() for data in versions], ID)
+        ids = np.array([decode_version(data, name)[0].to_bytes() for data in versions], ID)
         if bool(np.isin(ids, self._ids[folder]).all()):
             return True
         if folder not in self.bundled:

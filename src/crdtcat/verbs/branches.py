@@ -127,7 +127,7 @@ def open_branch(session: Session, name: str) -> Session:
     life, start = _latest(session, name)
     if start is None:
         raise NotFound(f"table {session.table!r} has no branch {name!r}; branch() makes one")
-    return _opened(main, Life(name, life), _source(main, start), start.after)
+    return _opened(main, Life(name, life), _source(main, start, Life(name, life)), start.after)
 
 
 def open_life(main: Session, life: Life) -> Session:
@@ -136,14 +136,14 @@ def open_life(main: Session, life: Life) -> Session:
     One GET for it and for each it starts from in turn. Raises `Missing`, `Corrupt`.
     """
     start = _start(main, life)
-    return _opened(main, life, _source(main, start), start.after, kept=True)
+    return _opened(main, life, _source(main, start, life), start.after, kept=True)
 
 
 def list_branches(session: Session) -> dict[str, Branch]:
     """All branches but main. One LIST page per 1,000 branches there ever were, and one GET for each."""
     starts = live_starts(session.store, session.table, session.settings.incarnation)
     return {
-        life.branch: Branch(life.branch, start.source, _snapshot(start, life.branch))
+        life.branch: Branch(life.branch, start.source, _snapshot(session, start, life))
         for life, start in sorted(starts.items())
     }
 
@@ -252,8 +252,8 @@ def _start(session: Session, life: Life) -> BranchStart:
     return decode_branch_start(session.store.get(path), path)
 
 
-def _source(main: Session, start: BranchStart) -> tuple[Session, Snapshot]:
-    snapshot = _snapshot(start, start.source)
+def _source(main: Session, start: BranchStart, life: Life) -> tuple[Session, Snapshot]:
+    snapshot = _snapshot(main, start, life)
     if start.source == MAIN:
         return main, snapshot
     return open_life(main, Life(start.source, start.source_life)), snapshot
@@ -281,15 +281,15 @@ def _opened(
 def _after(session: Session, start: Log) -> int:
     """What is committed on a branch is to be later than its start and than what was expired, whoever's clock
     is behind: else it could not be merged, once main is expired up to the branch's beginning."""
-    times = start.id_fields["hlc"]
-    return max(int(times.max(initial=0)), start.horizon, main_of(session).state.log.horizon)
+    return max(int(start.id_fields["hlc"].max(initial=0)), start.horizon, main_of(session).state.log.horizon)
 
 
-def _snapshot(start: BranchStart, name: str) -> Snapshot:
+def _snapshot(session: Session, start: BranchStart, life: Life) -> Snapshot:
     try:
         return Snapshot.parse(start.snapshot)
     except InvalidArgument as error:
-        raise Corrupt(name, "the start of a branch names no snapshot") from error
+        path = start_name(session.table, session.settings.incarnation, *life)
+        raise Corrupt(path, "the start of a branch names no snapshot") from error
 
 
 def _over(session: Session, life: Life) -> str:

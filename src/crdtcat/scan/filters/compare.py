@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from crdtcat.scan.filters.literals import Value, fit, is_nan, normalize, wrong_kind
+from crdtcat.scan.filters.literals import Value, fit, is_nan, nearest_float, normalize, wrong_kind
 from crdtcat.scan.filters.members import Members
 from crdtcat.scan.filters.operand import Computed, Operand
 from crdtcat.scan.filters.predicate import (
@@ -81,12 +81,14 @@ def contained(operand: Operand, values: Iterable[Any], *, sql: bool) -> Predicat
     if any(target is not operand for target, _ in met):  # a value of them is met by way of floats
         return _one_by_one(operand, values, sql=sql, null=null)
     found = [member for _, value in met for member in _members(operand, value, sql=sql)]
-    kept = {repr(member): member for member in found}  # by how they are written: as scalars zeros are equal
-    return _found(operand, Members.of(kept.values(), operand.type), sql=sql, null=null)
+    kept = found if pt.is_floating(operand.type) else dict.fromkeys(found)  # both zeros, every NaN
+    return _found(operand, Members.of(kept, operand.type), sql=sql, null=null)
 
 
 def _found(operand: Operand, members: Members, *, sql: bool, null: bool) -> Predicate:
-    found = In(operand, members, null=None if sql else null)
+    found: Predicate = In(operand, members, null=None if sql else null)
+    if sql and members.has_nan:  # in lists, Arrow tells NaNs apart by their bits
+        found = Or((In(operand, members.without_nan()), IsNaN(operand)))
     return Or((found, Constant(None))) if sql and null else found
 
 
@@ -102,8 +104,8 @@ def _one_by_one(operand: Operand, values: Iterable[Value | None], *, sql: bool, 
 
 def _members(operand: Operand, value: Value, *, sql: bool) -> list[Any]:
     """The values of the operand's type that are a member if `value` is in the list: none, one, both zeros."""
-    if is_nan(value):
-        return [pa.scalar(float("nan"), operand.type)] if pt.is_floating(operand.type) else []
+    if isinstance(value, float | Decimal) and is_nan(value):
+        return [pa.scalar(float(value), operand.type)] if pt.is_floating(operand.type) else []
     if not sql and pt.is_float32(operand.type) and isinstance(value, float):
         # Arrow casts the list to the column's type, rounding to nearest.
         with np.errstate(over="ignore"):
@@ -122,7 +124,8 @@ def _meet(operand: Operand, value: Value, *, sql: bool) -> tuple[Operand, Value]
     if sql and pt.is_floating(kind) and isinstance(value, int | Decimal) and not isinstance(value, bool):
         # SQL engines cast integers and decimals to the column's float type: 0.1 finds the nearest float.
         with np.errstate(over="ignore"):
-            return operand, float(value if pt.is_float64(kind) else np.float32(str(value)))
+            near = nearest_float(value) if pt.is_float64(kind) else float(np.float32(str(value)))
+            return operand, near
     if pt.is_decimal(kind) and isinstance(value, float) and not is_nan(value):
         if kind.precision <= _FLOAT_DIGITS and fit(value, kind, str(operand)).exact:
             return operand, value

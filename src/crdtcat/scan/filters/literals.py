@@ -39,7 +39,9 @@ from crdtcat.support.showing import shown
 Value = bool | int | float | Decimal | str | bytes | Moment | TimeOfDay | Span
 """A literal in exact form."""
 
-_EXACT = Context(prec=2000)  # wide enough that no float, no decimal256 and no sane literal is rounded
+EXACT = Context(prec=2000)
+"""For arithmetic on decimals: wide enough that no float, no decimal256 and no sane literal is rounded, as the
+caller's own context would, by default to 28 digits."""
 
 
 class Fitted(NamedTuple):
@@ -183,23 +185,28 @@ def _fit_float(value: Any, kind: pa.DataType) -> Fitted:
     return Fitted(pa.scalar(float(narrow), kind), exact=float(narrow) == value)
 
 
+def nearest_float(value: float | Decimal) -> float:
+    """The 64-bit float nearest to an exact number; infinity for what is beyond their range."""
+    try:
+        return float(value)
+    except OverflowError:  # an int; of a decimal Python makes infinity
+        return math.inf if value > 0 else -math.inf
+
+
 def float_floor(value: float | Decimal) -> float:
     """The greatest 64-bit float not above `value`, an exact number."""
-    try:
-        near = float(value)
-    except OverflowError:  # an int beyond the range of floats
-        near = math.inf if value > 0 else -math.inf
+    near = nearest_float(value)
     return near if near <= value else math.nextafter(near, -math.inf)
 
 
 def _fit_decimal(value: Any, kind: pa.DataType) -> Fitted:
-    greatest = Decimal(10**kind.precision - 1).scaleb(-kind.scale, _EXACT)
-    if value < -greatest:
+    greatest = Decimal(10**kind.precision - 1).scaleb(-kind.scale, EXACT)
+    if value < greatest.copy_negate():
         return Fitted(None, exact=False)
     if value > greatest:
         return Fitted(pa.scalar(greatest, kind), exact=False)
-    step = Decimal(1).scaleb(-kind.scale, _EXACT)
-    floor = Decimal(value).quantize(step, ROUND_FLOOR, _EXACT)
+    step = Decimal(1).scaleb(-kind.scale, EXACT)
+    floor = Decimal(value).quantize(step, ROUND_FLOOR, EXACT)
     return Fitted(pa.scalar(floor, kind), exact=floor == value)
 
 

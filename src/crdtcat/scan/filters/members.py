@@ -1,7 +1,8 @@
 """The values of an `in` list: one array, however many they are.
 
 A list of a million keys is one conversion, one sort and one look-up per chunk, not a million objects. Values
-are of the operand's comparison type and not null; both zeros and NaN are members of their own, as in Arrow.
+are of the operand's comparison type and not null; both zeros, and NaNs of different bits, are members of
+their own, as in Arrow.
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ class Members:
         if not pc.any(pc.equal(self.array, 0.0)).as_py():
             return self
         return Members(pa.concat_arrays([self.array, pa.array([0.0, -0.0], self.array.type)]))
+
+    def without_nan(self) -> Members:
+        """Those that are numbers. Of floats."""
+        return Members(self.array.filter(pc.invert(pc.is_nan(self.array))))
 
     def __len__(self) -> int:
         return len(self.array)

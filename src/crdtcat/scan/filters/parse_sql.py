@@ -24,7 +24,7 @@ from sqlglot.errors import SqlglotError
 from crdtcat.errors import InvalidFilter
 from crdtcat.scan.filters.compare import compare, contained
 from crdtcat.scan.filters.like import like
-from crdtcat.scan.filters.literals import fit, require_unicode
+from crdtcat.scan.filters.literals import fit, is_nan, require_unicode
 from crdtcat.scan.filters.lower import compared, to_expression
 from crdtcat.scan.filters.operand import Operand
 from crdtcat.scan.filters.predicate import (
@@ -192,6 +192,8 @@ class _Conditions:
             raise unsupported(node)
         if other.value is None:
             return IsNull(term)
+        if is_nan(other.value) and pt.is_floating(term.type):
+            return And((Not(IsNull(term)), IsNaN(term)))
         found = contained(term, [other.value], sql=True)
         if not isinstance(found, In):
             raise unsupported(node)

@@ -151,7 +151,7 @@ class Compare(_Leaf):
 
 @dataclass(frozen=True, slots=True)
 class In(_Leaf):
-    """Operand equals one of the values (NaN equals NaN here).
+    """Operand equals one of the values (NaN equals a NaN of the same bits here).
 
     Attributes:
         values: of the operand's comparison type, not null.

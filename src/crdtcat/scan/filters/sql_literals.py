@@ -6,15 +6,16 @@ arithmetic between them are done here, once, while parsing; what would round is 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, localcontext
 from typing import Any
 
 import numpy as np
 from sqlglot import exp
 
 from crdtcat.errors import InvalidFilter
-from crdtcat.scan.filters.literals import Value, require_digits
+from crdtcat.scan.filters.literals import EXACT, Value, require_digits
 from crdtcat.scan.filters.moments import DAY, Moment, Span, parse_moment, parse_time
 from crdtcat.scan.filters.sql_errors import quoted, unsupported
 
@@ -23,6 +24,7 @@ _INTEGERS = {_TYPE.TINYINT, _TYPE.SMALLINT, _TYPE.INT, _TYPE.BIGINT}
 NAIVE = {_TYPE.TIMESTAMP, _TYPE.TIMESTAMPNTZ, _TYPE.TIMESTAMP_S, _TYPE.TIMESTAMP_MS, _TYPE.TIMESTAMP_NS}
 _ZONED = {_TYPE.TIMESTAMPTZ, _TYPE.TIMESTAMPLTZ}
 TEXTS = {_TYPE.VARCHAR, _TYPE.TEXT, _TYPE.CHAR}
+_STRICT = Context(prec=EXACT.prec, traps=[Inexact, InvalidOperation, Overflow])
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
 _ARGUMENTS = frozenset(
     (
@@ -80,11 +82,11 @@ def span(node: exp.Interval) -> Span:
         raise unsupported(node) from None
     if seconds is None:
         raise unsupported(node)
-    return Span(int(amount * seconds * 10**9))
+    return Span(int(EXACT.multiply(amount, seconds * 10**9)))
 
 
 def fold(node: exp.Expr, left: Any, right: Any) -> Any:
-    """Arithmetic of two literals."""
+    """Arithmetic of two literals, exact unless one is a double. Raises `InvalidFilter`."""
     if left is None or right is None:
         return None
     if isinstance(left, Moment) and isinstance(right, Span) and isinstance(node, exp.Add | exp.Sub):
@@ -92,6 +94,14 @@ def fold(node: exp.Expr, left: Any, right: Any) -> Any:
         return Moment(left.nanoseconds + step, left.zoned)
     if any(isinstance(side, bool) or not isinstance(side, int | float | Decimal) for side in (left, right)):
         raise unsupported(node)
+    try:
+        with localcontext(_STRICT):
+            return _folded(node, left, right)
+    except ArithmeticError as error:
+        raise InvalidFilter(f"{quoted(node)} is too large, or has too many digits") from error
+
+
+def _folded(node: exp.Expr, left: Any, right: Any) -> Any:
     if isinstance(left, float) or isinstance(right, float) or isinstance(node, exp.Div):
         left, right = float(left), float(right)
     if isinstance(node, exp.Add):
@@ -112,8 +122,7 @@ def cast_literal(inner: Constant, node: exp.Cast) -> Constant:  # noqa: PLR0911,
         return inner
     try:
         if wanted in (_TYPE.DOUBLE, _TYPE.FLOAT) and isinstance(value, str | int | float | Decimal):
-            single = wanted is _TYPE.FLOAT
-            return Constant(float(np.float32(value)) if single else float(value), is_single=single)
+            return _cast_float(value, is_single=wanted is _TYPE.FLOAT)
         if wanted in _INTEGERS and isinstance(value, str | int):
             return Constant(int(value))
         if wanted is _TYPE.DECIMAL and isinstance(value, str | int | Decimal):
@@ -134,8 +143,19 @@ def cast_literal(inner: Constant, node: exp.Cast) -> Constant:  # noqa: PLR0911,
     raise unsupported(node)
 
 
+def _cast_float(value: Any, *, is_single: bool) -> Constant:
+    if not is_single:
+        return Constant(float(value))
+    with np.errstate(over="ignore"):
+        single = float(np.float32(value))
+    if math.isinf(single) and not math.isinf(float(value)):
+        raise OverflowError("beyond the greatest float of 32 bits")
+    return Constant(single, is_single=True)
+
+
 def _cast_decimal(value: Decimal, node: exp.Cast) -> Constant:
     sizes = [int(size.name) for size in node.to.expressions]
-    if sizes and value != round(value, sizes[1] if len(sizes) > 1 else 0):
+    step = Decimal(1).scaleb(-sizes[1] if len(sizes) > 1 else 0, EXACT)
+    if not value.is_finite() or (sizes and value != value.quantize(step, context=EXACT)):
         raise unsupported(node)  # it would round; write the literal that is meant
     return Constant(value)

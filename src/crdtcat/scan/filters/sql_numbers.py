@@ -7,6 +7,7 @@ narrow literals by its own rules. Unsigned 64-bit integers fit none of these and
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -41,7 +42,8 @@ def type_of(side: Term, node: exp.Expr) -> pa.DataType:
     if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
         return pa.int64()
     if isinstance(value, Decimal):
-        return pa.scalar(value).type
+        with suppress(pa.ArrowInvalid):  # of more digits than Arrow has
+            return pa.scalar(value).type
     raise unsupported(node)
 
 

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from crdtcat.chunks.types import no_rows
 from crdtcat.errors import InvalidFilter
-from crdtcat.scan.filters.literals import fit
+from crdtcat.scan.filters.literals import EXACT, fit, is_nan
 from crdtcat.scan.filters.moments import Span
 from crdtcat.scan.filters.operand import Computed, Operand, resolve
 from crdtcat.scan.filters.predicate import show
@@ -113,7 +113,9 @@ class Values:
         if not isinstance(inner, Constant):
             inner = in_type(self._number(node.this, node), arithmetic_type(inner.type))
             return self.computed(f"-({inner})", pc.negate_checked(inner.expression()), inner.columns)
-        if isinstance(inner.value, int | float | Decimal) and not isinstance(inner.value, bool):
+        if isinstance(inner.value, Decimal):
+            return Constant(EXACT.minus(inner.value))
+        if isinstance(inner.value, int | float) and not isinstance(inner.value, bool):
             return Constant(-inner.value)
         if isinstance(inner.value, Span):
             return Constant(Span(-inner.value.nanoseconds))
@@ -173,7 +175,7 @@ class Values:
                 arrow = pc.divide(x, y)
             case _:
                 divisor = right.value if isinstance(right, Constant) else None
-                if not pt.is_int64(common) or not divisor:
+                if common != pa.int64() or not divisor:
                     raise unsupported(node)  # with a column as divisor, zero would have to give null
                 arrow = x / y if isinstance(node, exp.IntDiv) else x - (x / y) * y
         return self.computed(text, arrow, tuple(dict.fromkeys((*a.columns, *b.columns))))
@@ -193,6 +195,8 @@ def _exactly(term: Term, kind: Any, node: exp.Expr) -> Operand:
     if not isinstance(term, Constant):
         return term
     assert term.value is not None
+    if is_nan(term.value):
+        raise unsupported(node)
     floor, exact = fit(term.value, kind, "coalesce")
     if not exact:
         raise unsupported(node)
