@@ -75,6 +75,7 @@ def test_rows_of_new_values_are_taken_as_appended_rows_are(
     table.update("id = 3", iter([{"x": first}]))
     assert table.read()["x"].to_pylist() == [second, first, first]
     assert table.schema.field("x").type == kind
+    nothing: Any
     for nothing in ([], iter([])):
         with pytest.raises(InvalidArgument, match="no columns"):
             table.update("id < 3", nothing)
