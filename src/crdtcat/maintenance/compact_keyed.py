@@ -32,6 +32,7 @@ from crdtcat.head.columns import Column
 from crdtcat.head.keyed import KeyedRows
 from crdtcat.head.naming import tags_of
 from crdtcat.intervals.runs import Integers
+from crdtcat.limits import CHUNK_BYTES_TARGET
 from crdtcat.log.log import NONE
 from crdtcat.maintenance.compact_overlaps import Overlaps
 from crdtcat.maintenance.compact_plan import (
@@ -40,6 +41,7 @@ from crdtcat.maintenance.compact_plan import (
     columns_rest_on,
     copy_columns,
     ended_columns,
+    is_small,
     stretch_rows,
     unlike,
 )
@@ -83,8 +85,10 @@ def keyed_groups(head: Head, keyed: KeyedRows, *, least: int, target: int) -> It
         taken = {chunk for group in anew for chunk in group.chunks}
         for chunk in chunks:
             rows, partition = int(head.log.rows[chunk]), int(head.log.partition[chunk])
-            if may_join and chunk not in taken and rows < least and simple.is_chunk(chunk):
-                yield from map(_joined, stretch.add(chunk, rows, partition, dirty=False))
+            nbytes = int(head.log.nbytes[chunk])
+            small = is_small(rows, nbytes, least)
+            if may_join and chunk not in taken and small and simple.is_chunk(chunk):
+                yield from map(_joined, stretch.add(chunk, (rows, nbytes), partition, dirty=False))
             else:
                 yield from map(_joined, stretch.passed(rows, partition))
     yield from map(_joined, stretch.rest())
@@ -206,7 +210,8 @@ class KeyedCompactor:
         packed = None if partition == NONE else head.log.partitions[partition]
         columns = {column.name: column for column in self._plan.needed}
         fields = tuple(_field(columns[name]) for name in rows)
-        pieces = max(1, -(-table.num_rows // self._target))
+        wide = min(table.num_rows, -(-table.nbytes // CHUNK_BYTES_TARGET))
+        pieces = max(1, -(-table.num_rows // self._target), wide)
         for piece in np.array_split(np.arange(table.num_rows), pieces):
             part = table.slice(int(piece[0]), len(piece))
             stamped, kept = self._stamped(part, {name: found[piece] for name, found in stamps.items()})
