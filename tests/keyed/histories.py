@@ -29,7 +29,8 @@ from crdtcat.format.version import OPERATIONS, encode_version
 from crdtcat.head import Head
 from crdtcat.head.keyed import KeyedRows
 from crdtcat.log import State
-from crdtcat.maintenance.compact_keyed import KeyedCompactor, folded_beside
+from crdtcat.maintenance.compact_keyed import KeyedCompactor
+from crdtcat.maintenance.compact_overlaps import folded_beside
 from crdtcat.maintenance.compact_plan import Simple
 from crdtcat.options import Options
 from crdtcat.protocol import version_name

@@ -146,3 +146,24 @@ def test_partitions_that_take_turns_are_compacted_each_by_itself(
     assert len(table.head().chunks) == parts
     assert table.read(filter="n = 3").num_rows == 0
     assert table.verify("content").ok
+
+
+@pytest.mark.parametrize("chunk_rows", [4, 10])
+def test_chunks_that_overlap_those_of_other_partitions_only_are_left_alone(
+    tmp_path: Path, chunk_rows: int
+) -> None:
+    """Each partition has keys from all over, in full chunks that share no key."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("x", pa.int64())])
+    catalog = lake(tmp_path, chunk_rows=chunk_rows)
+    table = catalog.create_table("t", schema, key=["id"], partition_by=["bucket(4, id)"])
+    table.append({"id": range(160), "x": [0] * 160})
+    assert table.compact().versions == 0
+    assert "compact()" not in str(table.stats())
+    table.upsert([{"id": 77, "x": 1}])
+    table.delete(keys=[33])
+    expected = table.read()
+    done = table.compact()
+    assert done.chunks_before == 3, "a chunk and what lies over it, and the one that a key is gone from"
+    assert done.rows <= 2 * chunk_rows
+    assert table.read().equals(expected)
+    assert table.compact().versions == 0

@@ -53,6 +53,34 @@ def test_updates_by_expression_by_function_and_by_table() -> None:
     assert rows[8:] == [{"id": 8, "name": "a", "value": None}, {"id": 9, "name": "b", "value": 0.25}]
 
 
+@pytest.mark.parametrize("key", [[], ["id"]])
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [
+        (pa.map_(pa.string(), pa.int64()), [], [("a", 1)]),
+        (pa.list_(pa.float32(), 2), [1.0, 2.0], None),
+        (pa.struct([("a", pa.int32()), ("b", pa.string())]), {"a": 1, "b": None}, {"a": None, "b": "x"}),
+        (pa.uint64(), 2**64 - 1, 0),
+        (pa.list_(pa.map_(pa.int8(), pa.string())), [[(1, "x")]], [None]),
+        (pa.run_end_encoded(pa.int32(), pa.string()), "a", None),
+    ],
+)
+def test_rows_of_new_values_are_taken_as_appended_rows_are(
+    kind: pa.DataType, first: Any, second: Any, key: list[str]
+) -> None:
+    """Dicts have no types of their own: they take those of the columns."""
+    table = lake().create_table("t", pa.schema([("id", pa.int64()), ("x", kind)]), key=key)
+    table.append([{"id": 1, "x": first}, {"id": 2, "x": second}, {"id": 3, "x": None}])
+    table.update("id < 3", [{"x": second}, {"x": first}])
+    table.update("id = 3", iter([{"x": first}]))
+    assert table.read()["x"].to_pylist() == [second, first, first]
+    assert table.schema.field("x").type == kind
+    nothing: Any
+    for nothing in ([], iter([])):
+        with pytest.raises(InvalidArgument, match="no columns"):
+            table.update("id < 3", nothing)
+
+
 def test_an_update_of_all_rows_and_of_none() -> None:
     table = filled()
     table.update(None, {"value": 1})

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Table
-from crdtcat.maintenance import Progress, compact
+from crdtcat.maintenance import Progress, compact, compact_keyed, compact_plan
 from crdtcat.maintenance.compact_plan import crowds
 from crdtcat.maintenance.rewrite import Rewriter
 from tests.catalog.lakes import another, lake
@@ -118,3 +118,27 @@ def test_what_compactions_at_once_left_is_taken_in_piece_by_piece(monkeypatch: p
     assert large.read().equals(before)
     assert not crowds(large.head())
     assert large.verify("content").ok
+
+
+@pytest.mark.parametrize("step", [1, 37])
+@pytest.mark.parametrize("key", [[], ["n"]])
+def test_wide_rows_make_chunks_of_fewer(monkeypatch: pytest.MonkeyPatch, key: list[str], step: int) -> None:
+    """As where a writer cuts them: a chunk, and what is read to write it, is bounded in bytes.
+
+    With steps, keys of chunks overlap.
+    """
+    for module in (compact_plan, compact_keyed):
+        monkeypatch.setattr(module, "CHUNK_BYTES_TARGET", MIB)
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=False), ("text", pa.string())])
+    table = lake(inline_bytes=0).create_table("t", schema, key=key)
+    for number in range(0, 120, 2):
+        rows = [{"n": (number + at) * step % 121, "text": f"{number:04} " * 2**15} for at in range(2)]
+        table.append(rows)
+    before = table.read()
+    result = table.compact()
+    assert result.chunks_after < 25
+    nbytes = table.head().log.nbytes[table.head().live]
+    assert nbytes.min() >= MIB // 4
+    assert nbytes.max() <= 1.2 * MIB
+    assert table.read().equals(before)
+    assert table.compact().versions == 0

@@ -179,6 +179,23 @@ def test_columns_stand_in_the_order_of_the_data(declared: bool, keyed: bool) -> 
     assert table.conflicts() == ()
 
 
+@pytest.mark.parametrize("names", [["x", "b", "y", "a"], ["x", "b", "a"], ["a", "n", "b", "y", "x"]])
+def test_columns_that_nobody_defined_stand_in_the_order_of_the_data(names: list[str]) -> None:
+    """Two who commit first, neither knowing the other's columns."""
+    catalog = lake()
+    table = catalog.create_table("t")
+    other = another(catalog).table("t")
+    table.append({"x": [1], "y": [1]})
+    other.append({"b": [1], "a": [2]})
+    assert table.schema.names == ["x", "y", "b", "a"]
+    data = pa.table({name: [3, 4] for name in names})
+    table.write(data)
+    assert table.read().equals(data)
+    assert other.read().equals(data)
+    version = table.write(data)
+    assert "d" not in (decoded(table, version) or {})
+
+
 def decoded(table: Table, version: Version) -> Any:
     """What a version does besides adding rows."""
     log = table.head().log

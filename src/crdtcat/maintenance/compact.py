@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
 
 from crdtcat.errors import InvalidArgument
 from crdtcat.head import Head
@@ -22,13 +21,11 @@ from crdtcat.head.keyed import KeyedRows
 from crdtcat.maintenance import rewrite
 from crdtcat.maintenance.cluster import Clusterer, check_columns
 from crdtcat.maintenance.compact_keyed import Done, KeyedCompactor, keyed_groups
-from crdtcat.maintenance.compact_plan import groups
+from crdtcat.maintenance.compact_plan import LEAST_SHARE, groups
 from crdtcat.maintenance.progress import Progress, Tell, teller
 from crdtcat.maintenance.rewrite import Counts, Rewriter
 from crdtcat.session import Session
 from crdtcat.support.showing import shown
-
-LEAST_SHARE: Final = 4  # chunks with fewer than a fourth of the rows a chunk should have are small
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ holds, and `HELD_BYTES` of its rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -32,20 +32,23 @@ from crdtcat.head.columns import Column
 from crdtcat.head.keyed import KeyedRows
 from crdtcat.head.naming import tags_of
 from crdtcat.intervals.runs import Integers
+from crdtcat.limits import CHUNK_BYTES_TARGET
 from crdtcat.log.log import NONE
+from crdtcat.maintenance.compact_overlaps import Overlaps
 from crdtcat.maintenance.compact_plan import (
     Simple,
     Stretch,
     columns_rest_on,
     copy_columns,
     ended_columns,
+    is_small,
     stretch_rows,
     unlike,
 )
 from crdtcat.protocol import Put
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.merge import ABSENT, Folded
-from crdtcat.scan.merge_plan import Beside, Group, plan_merge
+from crdtcat.scan.merge_plan import Group, plan_merge
 from crdtcat.scan.merge_read import Reading
 from crdtcat.scan.plan import make_plan
 from crdtcat.session import Session
@@ -71,44 +74,24 @@ def keyed_groups(head: Head, keyed: KeyedRows, *, least: int, target: int) -> It
     """What is worth writing anew, each in one partition: what overlaps, was deleted from, or is small."""
     simple, stretch = Simple(head), Stretch(target, stretch_rows(head))
     plan = plan_merge(head, keyed, np.arange(len(keyed.entries)))
+    overlaps = Overlaps(head, keyed, plan)
     for item in plan.items:
         anew: list[Group] = []
         chunks, may_join = plan.chunks[item].tolist() if isinstance(item, slice) else item.chunks, True
         if isinstance(item, Group):
-            anew = list(_overlapping(head, keyed, item, simple))
+            anew = [part for part in overlaps.parts(item, simple) if overlaps.is_worth_it(part)]
             yield from anew
             may_join = len(chunks) > 1 and not item.beside  # they overlap chunks of other partitions only
         taken = {chunk for group in anew for chunk in group.chunks}
         for chunk in chunks:
             rows, partition = int(head.log.rows[chunk]), int(head.log.partition[chunk])
-            if may_join and chunk not in taken and rows < least and simple.is_chunk(chunk):
-                yield from map(_joined, stretch.add(chunk, rows, partition, dirty=False))
+            nbytes = int(head.log.nbytes[chunk])
+            small = is_small(rows, nbytes, least)
+            if may_join and chunk not in taken and small and simple.is_chunk(chunk):
+                yield from map(_joined, stretch.add(chunk, (rows, nbytes), partition, dirty=False))
             else:
                 yield from map(_joined, stretch.passed(rows, partition))
     yield from map(_joined, stretch.rest())
-
-
-def _overlapping(head: Head, keyed: KeyedRows, group: Group, simple: Simple) -> Iterator[Group]:
-    beside = folded_beside(keyed, group.beside)
-    members: dict[int, list[int]] = {}
-    for place, chunk in enumerate(group.chunks):
-        if simple.is_chunk(chunk):
-            members.setdefault(int(head.log.partition[chunk]), []).append(place)
-    for places in members.values():
-        chunks, lows = zip(*((group.chunks[at], group.lows[at]) for at in places), strict=True)
-        if len(places) > 1 or len(keyed.takers(chunks[0])) or not _is_folded(keyed, chunks[0], beside):
-            yield replace(group, chunks=chunks, lows=lows, beside=beside)
-
-
-def _is_folded(keyed: KeyedRows, chunk: int, beside: Sequence[Beside]) -> bool:
-    """Whether everything beside a chunk is left out of it already."""
-    versions = [one.versions or keyed.takers(one.chunk).tolist() for one in beside]
-    return not versions or keyed.has_folded(chunk, sorted({at for some in versions for at in some}))
-
-
-def folded_beside(keyed: KeyedRows, beside: Iterable[Beside]) -> tuple[Beside, ...]:
-    """What takes cells away for good, so that a compaction leaves those out: outdated ones may come back."""
-    return tuple(one for one in beside if one.deletes >= 0 or len(keyed.takers(one.chunk)))
 
 
 def _joined(run: Sequence[int]) -> Group:
@@ -227,7 +210,8 @@ class KeyedCompactor:
         packed = None if partition == NONE else head.log.partitions[partition]
         columns = {column.name: column for column in self._plan.needed}
         fields = tuple(_field(columns[name]) for name in rows)
-        pieces = max(1, -(-table.num_rows // self._target))
+        wide = min(table.num_rows, -(-table.nbytes // CHUNK_BYTES_TARGET))
+        pieces = max(1, -(-table.num_rows // self._target), wide)
         for piece in np.array_split(np.arange(table.num_rows), pieces):
             part = table.slice(int(piece[0]), len(piece))
             stamped, kept = self._stamped(part, {name: found[piece] for name, found in stamps.items()})

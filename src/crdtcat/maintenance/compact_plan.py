@@ -1,12 +1,13 @@
 """What to compact: which entries, together with which.
 
-Worth it are entries with fewer rows than a chunk should have, and entries that are not read as they are:
-rows gone from them, newer cells over them, other rows of their partition between theirs. Entries that are
-worth it, and have none of their partition between them that is not, go into one group while they have room in
-a chunk of target size. Rows of other partitions may lie between theirs, and stay there; whoever reads all of
-them in order holds a chunk of each partition, so a *stretch* of row order in which partitions take turns is
-no longer than what a scan reads at once. Entries that hold copies of the same rows go into one group whatever
-their size: a compaction writes every row of every entry it replaces. Entries whose columns need more than one
+Worth it are entries with fewer rows and bytes than a chunk should have, and entries that are not read as they
+are: rows gone from them, newer cells over them, other rows of their partition between theirs. Entries that
+are worth it, and have none of their partition between them that is not, go into one group while they have
+room in a chunk of target size, in rows and in bytes: wide rows make chunks of fewer, as where they are cut.
+Rows of other partitions may lie between theirs, and stay there; whoever reads all of them in order holds a
+chunk of each partition, so a *stretch* of row order in which partitions take turns is no longer than what a
+scan reads at once. Entries that hold copies of the same rows go into one group whatever their size: a
+compaction writes every row of every entry it replaces. Entries whose columns need more than one
 field to read (after concurrent additions, or a type that does not fit) are left as they are.
 
 Values of a column that was dropped are left out. They show nowhere, as long as the drop counts; so a copy
@@ -21,6 +22,7 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +36,12 @@ from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
 from crdtcat.head.patches import Strips
+from crdtcat.limits import CHUNK_BYTES_TARGET
 from crdtcat.scan.units import UNIT_BYTES
+
+LEAST_SHARE: Final = 4  # chunks with fewer than a fourth of what a chunk should have are small
+Size = tuple[int, int]
+"""Rows, and bytes of Arrow content."""
 
 
 def groups(head: Head, *, least: int, target: int) -> Iterator[list[int]]:
@@ -45,15 +52,25 @@ def groups(head: Head, *, least: int, target: int) -> Iterator[list[int]]:
     yield from (crowd for crowd in shared if all(map(simple.is_entry, crowd)))
     entries = head.live
     rows, changed, mixed = head.rows.live_rows(entries), changed_entries(head), mixed_entries(head)
-    stretch = Stretch(target, stretch_rows(head))
+    stretch, nbytes = Stretch(target, stretch_rows(head)), read_bytes(head)
     for entry, count in zip(entries.tolist(), rows.tolist(), strict=True):
-        partition, dirty = int(head.log.partition[entry]), bool(changed[entry])
-        worth_it = dirty or mixed[entry] or count < least
+        partition, dirty, held = int(head.log.partition[entry]), bool(changed[entry]), int(nbytes[entry])
+        worth_it = dirty or mixed[entry] or is_small(count, held, least)
         if worth_it and entry not in crowded and simple.is_entry(entry):
-            yield from stretch.add(entry, count, partition, dirty=dirty)
+            yield from stretch.add(entry, (count, held), partition, dirty=dirty)
         else:
             yield from stretch.passed(count, partition)
     yield from stretch.rest()
+
+
+def is_small(rows: int, nbytes: int, least: int) -> bool:
+    """Whether a chunk is worth joining with others: in rows, and in bytes."""
+    return rows < least and nbytes < CHUNK_BYTES_TARGET // LEAST_SHARE
+
+
+def read_bytes(head: Head) -> Array:
+    """Per chunk, the Arrow content that is read to write it anew, with what lies over it."""
+    return head.log.nbytes if head.rows.is_plain else head.rows.bytes_read
 
 
 def changed_entries(head: Head) -> Array:
@@ -97,13 +114,14 @@ class Stretch:
         self._open: dict[int, _Group] = {}
         self._rows = 0
 
-    def add(self, entry: int, rows: int, partition: int, *, dirty: bool) -> Iterator[list[int]]:
+    def add(self, entry: int, size: Size, partition: int, *, dirty: bool) -> Iterator[list[int]]:
         """Take one more entry; gives the groups that it does not go with."""
+        rows, _ = size
         if self._rows + rows > self._most and self._open.keys() != {partition}:
             yield from self.rest()
-        if partition in self._open and not self._open[partition].has_room(rows):
+        if partition in self._open and not self._open[partition].has_room(size):
             yield from self._ended(partition)
-        self._open.setdefault(partition, _Group(self._target)).add(entry, rows, dirty=dirty)
+        self._open.setdefault(partition, _Group(self._target)).add(entry, size, dirty=dirty)
         self._rows += rows
 
     def passed(self, rows: int, partition: int) -> Iterator[list[int]]:
@@ -125,19 +143,22 @@ class Stretch:
 
 
 class _Group:
-    """Entries of one partition, up to a number of rows."""
+    """Entries of one partition, up to a number of rows, and of bytes."""
 
     def __init__(self, target: int) -> None:
         self._target = target
         self._entries: list[int] = []
-        self._rows, self._dirty = 0, False
+        self._rows, self._nbytes, self._dirty = 0, 0, False
 
-    def has_room(self, rows: int) -> bool:
-        return self._rows + rows <= self._target
+    def has_room(self, size: Size) -> bool:
+        rows, nbytes = size
+        return self._rows + rows <= self._target and self._nbytes + nbytes <= CHUNK_BYTES_TARGET
 
-    def add(self, entry: int, rows: int, *, dirty: bool) -> None:
+    def add(self, entry: int, size: Size, *, dirty: bool) -> None:
+        rows, nbytes = size
         self._entries.append(entry)
-        self._rows, self._dirty = self._rows + rows, self._dirty or dirty
+        self._rows, self._nbytes = self._rows + rows, self._nbytes + nbytes
+        self._dirty = self._dirty or dirty
 
     def taken(self) -> Iterator[list[int]]:
         """The group, if it is worth it: a single entry is only if its rows or cells are not those stored."""

@@ -11,9 +11,8 @@ from crdtcat.format.kinds import OVERLAY
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.log import Log
-from crdtcat.maintenance.compact import LEAST_SHARE
 from crdtcat.maintenance.compact_keyed import keyed_groups
-from crdtcat.maintenance.compact_plan import groups
+from crdtcat.maintenance.compact_plan import LEAST_SHARE, groups
 from crdtcat.maintenance.loose import loose_files
 from crdtcat.session import Session
 

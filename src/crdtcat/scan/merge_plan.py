@@ -16,6 +16,7 @@ import numpy as np
 from crdtcat.format.sections import Array
 from crdtcat.head.head import Head
 from crdtcat.head.keyed import KeyedRows
+from crdtcat.log.log import NONE
 from crdtcat.scan.filters.prune import Shared
 from crdtcat.scan.key_ranges import KeyRanges, groups_of
 
@@ -109,7 +110,8 @@ def plan_merge(head: Head, keyed: KeyedRows, kept: Array) -> MergePlan:
     first, last = ranges.first[order], ranges.last[order]
     group = groups_of(first, last)
     starts = np.flatnonzero(np.diff(group, prepend=-1))
-    attached = _attached(keyed, beside, ranges, group, starts, (first, last, oldest[order], entries[order]))
+    along = (first, last, oldest[order], entries[order])
+    attached = _attached(keyed, beside, ranges, group, starts, along, head.log.partition)
     sizes = np.diff(np.append(starts, count))
     straight = np.repeat(sizes == 1, sizes)
     if attached:
@@ -164,8 +166,10 @@ def _attached(  # noqa: PLR0917 (all of them describe one set of ranges)
     group: Array,
     starts: Array,
     entries: tuple[Array, Array, Array, Array],
+    partition: Array,
 ) -> dict[int, list[Beside]]:
-    """Per group, what takes cells away from it: what overlaps an entry that holds something older."""
+    """Per group, what takes cells away from it: what overlaps an entry of its partition that holds something
+    older."""
     attached: dict[int, list[Beside]] = {}
     count = len(group)
     if not beside or not count:
@@ -179,6 +183,9 @@ def _attached(  # noqa: PLR0917 (all of them describe one set of ranges)
             continue
         these = slice(int(starts[begin]), stop)
         touched = (last[these] >= ranges.first[place]) & (oldest[these] < one.reach)
+        if partition[one.chunk] != NONE:
+            held = partition[chunks[these]]
+            touched &= (held == partition[one.chunk]) | (held == NONE)
         if keyed.copies and one.versions:
             for at in np.flatnonzero(touched).tolist():
                 touched[at] = not keyed.has_folded(int(chunks[these][at]), one.versions)

@@ -7,7 +7,7 @@ takes its place. Columns stand in the order of the data; where they do already, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,22 +70,31 @@ def becoming(head: Head, rows: pa.Table, known: Known | None) -> Becoming:
     kept_types = {name: held[name] for name in incoming.names if name in held}
     fitted = _with_orders(fit(incoming, kept_types, evolve=True), rows)
     drops = tuple(sorted(instance for column in gone for instance in column.instances))
-    definitions = tuple(_definitions(kept, fitted, widened))
+    definitions = tuple(_definitions(kept, gone, fitted, widened))
     places = {item.name: item.position for item in definitions}
     found = zip(fitted.schema.names, fitted.positions, strict=True)
     positions = tuple(places.get(name, position) for name, position in found)
     return Becoming(replace(fitted, positions=positions), definitions, drops)
 
 
-def _definitions(kept: Mapping[str, Column], fitted: Fit, widened: Collection[str]) -> Iterator[Definition]:
-    """Definitions of new columns, of those that hold more, and of those that stand elsewhere."""
+def _definitions(
+    kept: Mapping[str, Column], gone: Sequence[Column], fitted: Fit, widened: Collection[str]
+) -> Iterator[Definition]:
+    """Definitions of new columns, of those that hold more, and of those that stand elsewhere.
+
+    Of columns that nobody defined all, where one of them is defined now or goes: their places follow from
+    those of the others.
+    """
     places = {name: column.position for name, column in kept.items()}
     places |= {item.name: item.position for item in fitted.definitions}
     names = fitted.schema.names
     if sorted(names, key=lambda name: (places[name], name)) != names:
         places = {name: float(at) for at, name in enumerate(names)}
+    changed = {name for name, column in kept.items() if name in widened or places[name] != column.position}
+    if not all(column.definitions for column in (*gone, *(kept[name] for name in changed))):
+        changed |= {name for name, column in kept.items() if not column.definitions}
     for name, column in kept.items():
-        if name in widened or places[name] != column.position:
+        if name in changed:
             code = encode_type(fitted.schema.field(name).type, name)
             for instance in sorted(column.instances):
                 yield Definition(instance, name, code, column.nullable, places[name], column.definitions)

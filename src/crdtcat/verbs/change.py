@@ -66,7 +66,7 @@ def update(
     new values look at, then 1 or 2 PUTs."""
     check_commit(metadata, key)
     head = session.head()
-    new = given_values(values, head.schema)
+    new = given_values(values, head.schema, known_with(head, session.known))
     plan = make_plan(head, new.needs, where)
     session.looked(head, Read(new.looks_at, where))
     found: list[Found] = []

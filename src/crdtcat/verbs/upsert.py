@@ -95,7 +95,7 @@ def update_where(
     """
     check_commit(metadata, key)
     head = session.head()
-    new = given_values(values, head.schema)
+    new = given_values(values, head.schema, known_with(head, session.known))
     names = list(session.settings.key)
     given = new.by_column if new.table is None else new.table.column_names
     fixed = [name for name in given if name in names]

@@ -24,7 +24,8 @@ from crdtcat.limits import CONDITIONS_MAX
 from crdtcat.scan.filters.arrow_tree import conditions
 from crdtcat.scan.masks import with_kernels
 from crdtcat.support.showing import shown
-from crdtcat.writing.fit import may_hold
+from crdtcat.writing.fit import Known, may_hold
+from crdtcat.writing.incoming import Incoming
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,9 @@ class NewValues:
         return self.table
 
 
-def given_values(values: Any, schema: pa.Schema) -> NewValues:
-    """What a user passed as new values for rows of `schema`.
+def given_values(values: Any, schema: pa.Schema, known: Known | None) -> NewValues:
+    """What a user passed as new values for rows of `schema`; `known`: its columns, which rows without types
+    of their own take theirs from.
 
     Raises:
         InvalidArgument: nothing, or something that holds no values.
@@ -89,7 +91,8 @@ def given_values(values: Any, schema: pa.Schema) -> NewValues:
         raise InvalidArgument(
             f"values={shown(values)}: pass a dict from columns to new values, as {{'amount': 0}}, or rows"
         )
-    table = ingest.reader(values).read_all()
+    rows = Incoming.of(values)
+    table = rows.reader(None if rows.name_no_columns else known).read_all()
     _check_names(table.column_names, schema)
     return NewValues({}, table, schema, schema.names[:1])
 

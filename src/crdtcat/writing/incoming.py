@@ -49,6 +49,11 @@ class Incoming:
         return not self._taken or self._dicts or isinstance(self._data, pa.Table | pa.RecordBatch)
 
     @property
+    def name_no_columns(self) -> bool:
+        """Whether they are dicts, and there is none of them."""
+        return self._dicts and not self._data
+
+    @property
     def full(self) -> frozenset[str]:
         """The columns of which it is known by now that no row is null: of rows that are in memory."""
         if not isinstance(self._data, pa.Table | pa.RecordBatch):
