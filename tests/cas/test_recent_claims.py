@@ -9,9 +9,9 @@ import pytest
 from crdtcat import Catalog
 from crdtcat.cas.recent_claims import RecentClaims
 from crdtcat.errors import Corrupt
-from crdtcat.format.carried import frames_of
+from crdtcat.format.carried import carrying, frames_of
 from crdtcat.limits import CARRIED_BYTES_MAX, CARRIED_CLAIMS_MAX
-from tests.cas.scenes import SCHEMA, lake, rows
+from tests.cas.scenes import SCHEMA, lake, rows, values
 from tests.clocks import HandClock
 
 FOLDER = "tables/t/main/"
@@ -119,3 +119,48 @@ def test_a_damaged_claim_is_named_also_where_it_was_to_tell_of_others() -> None:
         with pytest.raises(Corrupt, match=name):
             call()
     assert [problem.name for problem in mine.verify().problems if problem.name == name] == [name]
+
+
+def claim(number: int) -> str:
+    return f"{FOLDER}{number:016d}.c"
+
+
+@pytest.mark.parametrize("verb", ["append", "transaction"])
+def test_who_passes_one_that_follows_another_than_its_own_is_told(verb: str) -> None:
+    """The store lost its own last claim, and the number was taken again, while it has its bytes at hand."""
+    catalog, url = lake(base_delay=0)
+    mine = catalog.create_table("t", SCHEMA, mode="cas")
+    mine.append(rows("mo", 0))
+    mine.head()
+    mine.append(rows("mo", 1))
+    tx = catalog.transaction(["t"])
+    tx.update("t", "n = 0", {"x": 7})
+    catalog.store.delete([claim(2)])
+    theirs = Catalog(url, upkeep=False).table("t")
+    assert theirs.update("n = 0", {"x": 5}).number == 2
+    theirs.append(rows("mo", 3))
+    with pytest.raises(Corrupt, match=FOLDER):
+        tx.commit() if verb == "transaction" else mine.append(rows("mo", 2))
+    others = Catalog(url, upkeep=False).table("t")
+    assert values(others) == values(theirs) == [(0, 5), (3, 0)], "nothing that nobody has judged was stored"
+    assert not others.verify().problems
+
+
+def test_what_another_carries_is_not_taken_where_it_is_not_what_was_followed() -> None:
+    other, _ = lake(base_delay=0)
+    stray = other.create_table("t", SCHEMA, mode="cas")
+    stray.append(rows("mo", 0))
+    stray.append(rows("mo", 77))
+    catalog, url = lake(base_delay=0)
+    catalog.create_table("t", SCHEMA, mode="cas").append(rows("mo", 0))
+    reads, writes = (Catalog(url, upkeep=False, base_delay=0).table("t") for _ in range(2))
+    reads.head()
+    writes.head()
+    for n in range(3):
+        Catalog(url, upkeep=False).table("t").append(rows("mo", 1 + n))
+    held = {n: bytes(catalog.store.get(claim(n))) for n in (3, 4)}
+    catalog.store.put(claim(4), carrying(held[4], [held[3], other.store.get(claim(2))]))
+    assert values(reads) == [(0, 0), (1, 0), (2, 0), (3, 0)]
+    assert writes.append(rows("mo", 4)).number == 5
+    assert values(writes) == values(reads) == [(n, 0) for n in range(5)]
+    assert [bytes(frame) for frame in frames_of(catalog.store.get(claim(5)), "")[2:3]] == [held[3]]

@@ -9,7 +9,7 @@ import msgpack
 import pytest
 
 from crdtcat.errors import Corrupt, CrdtcatError, UnsupportedFormat
-from crdtcat.format.carried import carrying, frames_of, own_frame
+from crdtcat.format.carried import carrying, frames_of, own_frame, proven_frames
 from crdtcat.format.frame import CARRYING_NUMBER, seal, unseal
 from crdtcat.format.version import decode_version, encode_version
 from crdtcat.limits import CARRIED_BYTES_MAX, CARRIED_CLAIMS_MAX, VERSION_FILE_BYTES_MAX
@@ -153,3 +153,48 @@ def test_verify_tells_of_what_is_carried_in_a_wrong_place_or_damaged() -> None:
         assert NAME in str(error)
         assert why in str(error)
     assert damaged_claims([(NAME, FILE)]) == {}
+
+
+def follower(number: int, below: bytes | None, parts: Any = None) -> bytes:
+    """A claim that names the one below it, or one of a transaction whose versions do."""
+    body = {"h": 100 + number, "w": number, "s": 1, "l": FOLDER, "#": number, "o": 0, "c": {}}
+    if below is not None:
+        body["p"] = decode_version(below, "")[0].to_bytes()
+    if parts is None:
+        return encode_version(body)[1]
+    named = {"h": 100 + number, "w": number, "s": 2, "l": FOLDER, "#": number, "o": 11, "D": [FOLDER]}
+    return encode_version({**named, "t": {FOLDER: [encode_version(body)[1]] if parts == "one" else parts}})[1]
+
+
+FIRST = follower(6, None)
+SECOND = follower(7, FIRST)
+THIRD = follower(8, SECOND)
+
+
+def test_what_is_carried_is_proven_by_the_names_in_it() -> None:
+    def proven(*frames: bytes) -> list[bytes]:
+        return [bytes(frame) for frame in proven_frames(carrying(frames[0], frames[1:]), NAME)]
+
+    own, other = follower(9, THIRD), follower(8, FIRST)
+    assert proven(own, THIRD, SECOND, FIRST) == [own, THIRD, SECOND, FIRST]
+    assert proven(own, other, SECOND, FIRST) == [own], "another one was in its place"
+    assert proven(own, THIRD, version(7), FIRST) == [own, THIRD]
+    assert proven(own, THIRD[:-1] + b"?", SECOND) == [own], "damaged inside"
+    assert proven(OWN, *BELOW) == [OWN, *BELOW], "files that name nothing contradict nothing"
+
+
+def test_claims_of_transactions_are_named_by_their_last_version_or_by_nobody() -> None:
+    held = follower(8, SECOND, "one")
+    last = decode_version(held, "")[1]["t"][FOLDER][-1]
+    empty = follower(8, None, [])
+    for below, above in ((held, last), (held, SECOND), (empty, SECOND)):  # committed, aborted, only read
+        frames = [follower(9, above), below, SECOND, FIRST]
+        assert list(proven_frames(carrying(frames[0], frames[1:]), NAME)) == frames
+    assert list(proven_frames(carrying(held, [version(7)]), NAME)) == [held], "it names what it follows"
+    frames = [empty, SECOND, FIRST]
+    assert list(proven_frames(carrying(empty, frames[1:]), NAME)) == frames
+    odd_parts: list[Any] = [[7], [b"?"], 7, {}, None]
+    for parts in odd_parts:
+        body = {"h": 1, "w": 1, "s": 1, "l": FOLDER, "#": 9, "t": {FOLDER: parts}}
+        odd = encode_version(body)[1]
+        assert proven_frames(carrying(odd, [SECOND]), NAME)[0] == odd

@@ -50,7 +50,8 @@ class Setting:
     def judged(self, number: int, data: ObjectBytes) -> Verdict:
         id, body = decode_version(data, str(number))
         assert body["#"] == number
-        return Verdict(id, (f"{number} sets it too",) if self.property.encode() in body["x"] else ())
+        found = (f"{number} sets it too",) if self.property.encode() in body["x"] else ()
+        return Verdict(id, found, follows=body.get("p"))
 
 
 def claimed(change: Setting, parent: Parent, hlc: int) -> tuple[Parent, tuple[str, bytes]]:

@@ -161,6 +161,19 @@ def test_what_is_carried_is_judged_as_what_is_looked_at() -> None:
         assert (step.outcome, step.number, step.passed) == (ClaimOutcome.CONFLICT, 2, 0)
 
 
+def test_above_another_claim_than_the_one_that_is_known_nothing_is_passed() -> None:
+    """What is known to be under a number is gone, and somebody took it again: nobody has judged that one."""
+    other, _ = claimed(Setting(2, "p"), Parent(), 12)
+    _, (name, data) = claimed(Setting(3, "q"), other, 30)
+    step = begun(name="p").take([TAKEN]).take([Got(data)])
+    assert (step.outcome, step.parent, step.wants) == (ClaimOutcome.STALE, FIRST, ())
+    listed = Listed((Object(name),), None)
+    step = Claimer.begin(FOLDER, Setting(1, "p"), FIRST, 20, listing=True).take([listed]).take([Got(data)])
+    assert step.outcome is ClaimOutcome.STALE
+    unknown = Claimer.begin(FOLDER, Setting(1), Parent(1), 20).take([TAKEN]).take([Got(data)])
+    assert unknown.outcome is ClaimOutcome.CONTENDED, "an aborted one, whose id nobody names"
+
+
 def test_ones_own_claim_is_known_in_what_another_carries() -> None:
     """A try that the store repeated by itself: it was stored, the answer lost, and others passed it since."""
     step = replace(begun(), rebases=1)

@@ -24,6 +24,7 @@ from crdtcat.conflicts.answered import Answered, asked_again, may_change
 from crdtcat.conflicts.detect import Seen, taken
 from crdtcat.conflicts.resolve import Policy
 from crdtcat.conflicts.tagged_rows import Tag, TaggedRows
+from crdtcat.format.carried import link_of
 from crdtcat.format.version import TO_CAS, TO_MERGE, UPKEEP, decode_version, encode_version
 from crdtcat.log import Log, join
 from crdtcat.log.commits import log_of_commit
@@ -256,11 +257,12 @@ def judged_by(change: LogChange, writes: Sequence[WriteSet], log: Log, index: in
 def judged(change: LogChange, number: int, data: ObjectBytes) -> Verdict:
     """What a claim's file means for a change: one version, or those of a transaction, decided or not."""
     claim, body = decode_version(data, str(number))
+    follows = link_of(claim, body).follows
     if "t" in body:
         if claim.writer not in change.decisions:
-            return Verdict(claim, undecided=claim.writer)
+            return Verdict(claim, undecided=claim.writer, follows=follows)
         if not change.decisions[claim.writer]:
-            return Verdict(claim, void=True)
+            return Verdict(claim, void=True, follows=follows)
     name = claim_name(change.folder, number)
     log = log_of_commit(change.folder, name, data, change.decisions)
     if (log.operation == UPKEEP).all():
@@ -270,7 +272,7 @@ def judged(change: LogChange, number: int, data: ObjectBytes) -> Verdict:
         verdict = change.asking(conflicts).judged_in(log, at)
         over = [id(item) for found in verdict.conflicts for item in found.instead]
         conflicts = [*(item for item in conflicts if id(item) not in over), *verdict.conflicts]
-    return Verdict(verdict.id, tuple(conflicts))
+    return Verdict(verdict.id, tuple(conflicts), follows=follows)
 
 
 def log_of(folder: str, number: int, data: ObjectBytes) -> Log:

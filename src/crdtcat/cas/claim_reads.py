@@ -13,7 +13,7 @@ from typing import Final
 
 from crdtcat.cas.cold_claims import Chain
 from crdtcat.drive import Unclear, answers
-from crdtcat.format.carried import frames_of, own_frame
+from crdtcat.format.carried import own_frame, proven_frames
 from crdtcat.log import State
 from crdtcat.protocol import Reader, claim_number, is_claim
 from crdtcat.protocol.gathering import Gathering
@@ -73,5 +73,7 @@ class ClaimReads:
         step = Gathering.of(len(names))
         while asked := step.asked:
             got = zip(asked, store.get_many([(names[place], 0, None) for place in asked]), strict=True)
-            step = step.take([() if data is None else frames_of(data, names[place]) for place, data in got])
+            step = step.take(
+                [() if data is None else proven_frames(data, names[place]) for place, data in got]
+            )
         return dict(zip(names, step.found, strict=False))

@@ -22,7 +22,7 @@ from crdtcat.cas.recent_claims import RecentClaims
 from crdtcat.clock import VersionId
 from crdtcat.drive import elapsed_clock
 from crdtcat.errors import DataError
-from crdtcat.format.carried import frames_of, own_frame
+from crdtcat.format.carried import own_frame, proven_frames
 from crdtcat.format.frame import FORMAT_NUMBER
 from crdtcat.format.sealed_json import seal_json, unseal_json
 from crdtcat.format.version import TO_MERGE, UPKEEP, decode_version
@@ -74,7 +74,7 @@ class Chain:
     def meet(self, folder: str, number: int, data: ObjectBytes, *, young: bool = False) -> None:
         """Keep what the file of a claim holds for the next refresh, up to a few; `young`: what it was found
         by counts, so it is the log's."""
-        for at, frame in enumerate(frames_of(data, claim_name(folder, number))):
+        for at, frame in enumerate(proven_frames(data, claim_name(folder, number))):
             if not self.met:
                 self.met_at = elapsed_clock()
             if len(self.met) < MET_MAX:

@@ -20,10 +20,11 @@ old, and not that the file is damaged. `own_frame` is what everybody asks who wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from crdtcat.errors import Corrupt
+from crdtcat.clock import VersionId
+from crdtcat.errors import Corrupt, DataError
 from crdtcat.format.frame import (
     CARRYING_NUMBER,
     FORMAT_NUMBER,
@@ -33,13 +34,27 @@ from crdtcat.format.frame import (
     seal,
     unseal,
 )
-from crdtcat.format.version import as_bytes, pack, unpack
+from crdtcat.format.version import as_bytes, decode_version, pack, unpack
 from crdtcat.limits import CARRIED_BYTES_MAX, CARRIED_CLAIMS_MAX, VERSION_FILE_BYTES_MAX
 from crdtcat.support.object_bytes import ObjectBytes
 
 _FRAMING_BYTES: Final = 1024  # more than the frame and the list around version files take
 _VERSION: Final = MAGIC + b"V" + FORMAT_NUMBER.to_bytes(2, "big")
 _CARRYING: Final = MAGIC + b"V" + CARRYING_NUMBER.to_bytes(2, "big")
+
+
+class Link(NamedTuple):
+    """A claim in the chain of claims.
+
+    Attributes:
+        id: by which a later one names it; `None`: it holds nothing that can be named.
+        follows: the id that it names itself; `None`: it names none.
+        may_be_void: whether later ones name it only if a decision says that it counts.
+    """
+
+    id: bytes | None
+    follows: bytes | None
+    may_be_void: bool = False
 
 
 def carrying(own: bytes, below: Iterable[ObjectBytes]) -> bytes:
@@ -85,6 +100,37 @@ def frames_of(data: ObjectBytes, name: str) -> Sequence[ObjectBytes]:
     if (size := sum(map(len, held[1:]))) > CARRIED_BYTES_MAX:
         raise Corrupt(name, f"carries {size:,} bytes, over the limit of {CARRIED_BYTES_MAX:,}")
     return held
+
+
+def proven_frames(data: ObjectBytes, name: str) -> Sequence[ObjectBytes]:
+    """As `frames_of`, without what is not known to be the log's: carried ones from the first on that another
+    one is named in the place of. Claims of transactions are not named if these were aborted."""
+    frames, follows = frames_of(data, name), None
+    for at, frame in enumerate(frames if len(frames) > 1 else ()):
+        try:
+            link = link_of(*decode_version(frame, name))
+        except DataError:
+            return frames[: max(1, at)]  # whoever reads it where it belongs says what is wrong with it
+        if at and follows is not None and link.id != follows:
+            if link.may_be_void:
+                continue
+            return frames[:at]
+        follows = link.follows or follows
+    return frames
+
+
+def link_of(id: VersionId, body: Mapping[str, Any]) -> Link:
+    """What a claim's version file says of the chain. Raises `Corrupt` for parts that are no version files."""
+    if "t" not in body:
+        return Link(id.to_bytes(), body.get("p"))
+    held, folder = body["t"], body.get("l")
+    parts = held.get(folder) if isinstance(held, dict) and isinstance(folder, str) else None
+    if not isinstance(parts, list) or not parts:
+        return Link(None, None, may_be_void=True)
+    if not all(isinstance(part, bytes) for part in parts):
+        raise Corrupt(str(id), "the parts of a transaction are version files")
+    (_, first), (last, _) = (decode_version(part, str(id)) for part in (parts[0], parts[-1]))
+    return Link(last.to_bytes(), first.get("p"), may_be_void=True)
 
 
 def _is_version(frame: bytes) -> bool:

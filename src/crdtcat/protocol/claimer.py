@@ -9,6 +9,7 @@ pointer to swap, and nothing to repair. Warm, it is one PUT: no list, no read.
     look at n + 1   my own                     done: it was ours, and the answer had been lost
                     somebody else's            judge it; if it and mine touch nothing in common, it is the
                                                parent now, and the next number is tried
+                    ... above another n        the n that is known is not the log's: the caller reads it
                     nothing, the PUT unclear   the same PUT again: same name, same bytes
                     nothing, though taken      collected meanwhile: the caller is far behind, and reads first
     list            claims above the parent    look at the newest, and what it does not carry, then try
@@ -16,23 +17,20 @@ pointer to swap, and nothing to repair. Warm, it is one PUT: no list, no read.
 
 Every claim between the first parent and the last is judged, not only the newest: the one in between may be
 the one that touched the same rows. A claim that is rebased is stamped anew, later than all it passed, so ids
-rise with numbers. A listing tells which names to look at, and nothing else: that one is missing from it means
-no more than that a look found nothing.
+rise with numbers. A listing tells which names to look at, and nothing else.
 
 Carrying. Whoever had to pass others stores their version files with its own (`crdtcat.format.carried`), so a
-look at the newest claim shows those before it, too. What is carried was judged under its number while that
-was known to be the log's, and never changes: it is true also in a claim that is void.
+look at the newest claim shows those before it, too, also if it is void: they were judged while they were
+known to be the log's, each names the one below it, and none changes.
 
-Requests. Whoever lists first makes a list, a look and a try, past however many that carry each other; k + 2
-past k that do not. Whoever tries first makes 3 past one. (Both cannot be had: docs/design/008-cas.md.)
+Requests. Past one 3, for whoever tries first; for whoever lists first past however many that carry each
+other, and k + 2 past k that do not. (Both cannot be had: docs/design/008-cas.md.)
 
-Time. Whoever is behind catches up however fast others commit: after the second lost race it lists; after
-others it looks at as many together as were found the last time, and one more if all of them were there.
-Between two tries there are at most a round of looks, a listing, and three rounds of looks at what it names,
-as much again for every `BATCH_MAX` claims. So whoever bounds the lost races bounds everything.
+Time. Whoever is behind catches up: after the second lost race it lists; after others it looks at as many
+together as were found the last time, and one more if all were there. Between two tries are at most a round of
+looks, a listing, and three rounds of looks at what it names, as much again for every `BATCH_MAX` claims.
 
-No clock, no store, no randomness: pauses, how many races may be lost, and whether the parent was seen
-recently enough for the claim to stand, are the driver's.
+No clock, store or randomness: pauses, how many races may be lost, and how old knowledge is are the driver's.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from crdtcat.clock import VersionId
-from crdtcat.format.carried import carrying, frames_of, own_frame
+from crdtcat.format.carried import carrying, own_frame, proven_frames
 from crdtcat.limits import CARRIED_CLAIMS_MAX
 from crdtcat.protocol.gathering import Gathering
 from crdtcat.protocol.names import claim_name, version_name
@@ -65,7 +63,7 @@ class ClaimOutcome(Enum):
     CONTENDED = "contended"  # others were faster and touched nothing of ours: go on with `resumed`
     CONFLICT = "conflict"  # one of them touched the same: go on with `resumed`, or give up
     UNDECIDED = "undecided"  # the number is held by a transaction that is not decided yet
-    STALE = "stale"  # the parent is so old that its successors were collected: read, then begin again
+    STALE = "stale"  # the parent is old, or is not the log's, by what follows: read, then begin again
     VOID = "void"  # the log was read, and has something else under the number: begin again
     UNKNOWN = "unknown"  # it may or may not be there
 
@@ -88,12 +86,14 @@ class Verdict(NamedTuple):
         conflicts: what it and the change both touched; empty: nothing.
         undecided: the transaction that holds the number, if it is not decided.
         void: the number is taken by one that was aborted: nothing of it is there to follow.
+        follows: the id, in bytes, that it names as the one before it, if it does.
     """
 
     id: VersionId
     conflicts: tuple[Any, ...] = ()
     undecided: int | None = None
     void: bool = False
+    follows: bytes | None = None
 
 
 class Change(Protocol):
@@ -164,8 +164,7 @@ class Claimer(Generic[C]):
         listing: bool = False, below: Sequence[ObjectBytes] = (), crowded: bool = False,
     ) -> Claimer[C]:  # fmt: skip
         """A claim of the number after `parent`; with `listing`, one that lists before it tries. `below`: the
-        version files of that claim and those before it, as far as they are known; `crowded`: it carries them.
-        """
+        version files of that claim and those before it, as far as known; `crowded`: it carries them."""
         id, own = change.sealed(parent, hlc)
         data = carrying(own, below) if crowded else own
         return cls(folder, change, parent, hlc, id, data, below=tuple(below), listing=listing)
@@ -208,7 +207,7 @@ class Claimer(Generic[C]):
         for want, answer in zip(self.wants, answers, strict=True):
             assert isinstance(want, Get)
             assert isinstance(answer, Got)
-            found.append(() if answer.data is None else frames_of(answer.data, want.name))
+            found.append(() if answer.data is None else proven_frames(answer.data, want.name))
         if self.gathering is not None:
             return self._gathered(self.gathering.take(found))
         files = tuple(frames[0] for frames in itertools.takewhile(len, found))
@@ -224,8 +223,7 @@ class Claimer(Generic[C]):
         return replace(self, looking=self.window, taken=True)
 
     def resumed(self, change: C | None = None) -> Claimer[C]:
-        """Go on; with `change`, a patched one for which the latest verdict is settled. What waited for a
-        decision is judged again, and not asked for again: a file never changes."""
+        """Go on; with `change`, a patched one for which the latest verdict is settled."""
         step = replace(self, outcome=ClaimOutcome.PENDING)
         if change is not None:
             assert self.found is not None
@@ -267,6 +265,8 @@ class Claimer(Generic[C]):
         step = self
         while step.ahead and step.outcome is ClaimOutcome.PENDING:
             found = step.change.judged(step.number, step.ahead[0])
+            if found.follows and step.parent.id and found.follows != step.parent.id.to_bytes():
+                return replace(step, outcome=ClaimOutcome.STALE)
             if found.undecided is not None:
                 step = replace(step, found=found, outcome=ClaimOutcome.UNDECIDED)
             elif found.conflicts:

@@ -3,7 +3,8 @@
 That a version is missing shows in its writer's later ones, and in the clocks of those who had seen it. Of the
 last one, and of a whole log that was deleted, nothing in the store tells; but whoever stored it knows. In CAS
 mode, where the number of a claim that is gone is free again, and others take it, that is the only trace, from
-when the handle reads what is under that name: while its own bytes are at hand it does not ask.
+when the handle reads what is under that name, or meets a claim that follows another: while its own bytes are
+at hand it does not ask.
 
 No false alarm: what was acknowledged is in the log of whoever lists later, for ever. A version that counts
 for nothing (void by its key, or because it met a switch) is in the log, too; one that an expiry has passed is
