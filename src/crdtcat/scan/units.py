@@ -10,6 +10,7 @@ it is in memory while they are read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,7 @@ from crdtcat.head.columns import Column
 from crdtcat.scan.plan import Plan
 
 UNIT_BYTES: Final = 32 * 2**20  # Arrow content read by one request to a segment
+FEW: Final = 16  # units, of which the last matters: if it is short, the other threads' work is waited for
 INLINED: Final = 256  # chunks in version files that are decoded one after the other
 
 Sources = tuple[tuple[Column, StoredField | None], ...]
@@ -52,7 +54,34 @@ class Unit:
 
 def units(plan: Plan, *, together: bool = True) -> Iterator[Unit]:
     """The plan cut into units, in row order; `together`: changed entries too, where they can be."""
-    return _together(_cut(plan)) if together else _cut(plan)
+    return _together(_cut(plan), _Share(plan)) if together else _cut(plan)
+
+
+class _Share:
+    """How much goes into a unit: up to `UNIT_BYTES`; where units are few, about as much into each."""
+
+    def __init__(self, plan: Plan) -> None:
+        rows = plan.head.rows
+        nbytes = plan.head.log.nbytes if rows.is_plain else rows.bytes_read
+        total = float(nbytes[plan.chunks].sum(dtype=np.float64))  # a log may claim any sizes
+        count = math.ceil(total / UNIT_BYTES)
+        self._each = total / count if 1 < count <= FEW else math.inf
+        self._goal, self._taken, self.held = self._each, 0, 0
+
+    def fits(self, nbytes: int) -> bool:
+        """Whether so much more goes into this unit: it ends as near to its share of all as it can."""
+        return self.held + nbytes <= UNIT_BYTES and self._taken + nbytes / 2 <= self._goal
+
+    def add(self, nbytes: int) -> None:
+        """Count what is put into this unit."""
+        self.held += nbytes
+        self._taken += nbytes
+
+    def next(self) -> None:
+        """Go on with another unit."""
+        self.held = 0
+        if self._each < math.inf:
+            self._goal = math.ceil(self._taken / self._each + 0.5) * self._each
 
 
 def _cut(plan: Plan) -> Iterator[Unit]:
@@ -75,15 +104,17 @@ def _cut(plan: Plan) -> Iterator[Unit]:
     yield from gather.rest()
 
 
-def _together(units: Iterator[Unit]) -> Iterator[Unit]:
+def _together(units: Iterator[Unit], share: _Share) -> Iterator[Unit]:
     """The same units, changed entries that are neighbours and read whole put together."""
     held: list[Unit] = []
     for unit in units:
-        if held and not (unit.all_rows and sum(each.nbytes for each in held) + unit.nbytes <= UNIT_BYTES):
+        if held and not (unit.all_rows and share.fits(unit.nbytes)):
             yield _one(held)
             held = []
+            share.next()
         if unit.all_rows:
             held.append(unit)
+            share.add(unit.nbytes)
         else:
             yield unit
     if held:
@@ -110,9 +141,9 @@ class _Gather:
         self._hidden = bool(plan.head.columns.hidden)
         self._sources: dict[tuple[int, int], Sources] = {}
         self._segments = dict(zip(plan.chunks.tolist(), plan.segments(), strict=True))
+        self._share = _Share(plan)
         self._gathered: list[tuple[int, bool]] = []
         self._kind: tuple[Sources, int | None] = ((), None)
-        self._size = 0
 
     def add(self, chunk: int, *, whole: bool) -> Iterator[Unit]:
         """Take one more; gives what it does not go with."""
@@ -122,19 +153,21 @@ class _Gather:
             self._sources[key] = self._plan.sources(chunk)
         kind = (self._sources[key], self._segments[chunk])
         nbytes = int(self._log.nbytes[chunk])
-        full = self._size + nbytes > UNIT_BYTES or (kind[1] is None and len(self._gathered) >= INLINED)
+        inlined = kind[1] is None and len(self._gathered) >= INLINED
+        full = inlined or not self._share.fits(nbytes)
         if self._gathered and (kind != self._kind or full):
             yield from self.rest()
         self._kind = kind
         self._gathered.append((chunk, whole))
-        self._size += nbytes
+        self._share.add(nbytes)
 
     def rest(self) -> Iterator[Unit]:
         """What is left."""
         if self._gathered:
             chunks, whole = zip(*self._gathered, strict=True)
-            yield Unit(chunks, whole, *self._kind, self._size)
-            self._gathered, self._size = [], 0
+            yield Unit(chunks, whole, *self._kind, self._share.held)
+            self._gathered = []
+            self._share.next()
 
 
 class _Mixed:
