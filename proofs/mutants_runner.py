@@ -55,6 +55,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "crdtcat.protocol.collector": (*STEPS, "tests/protocol/test_claims.py"),
     "crdtcat.protocol.reader": (*STEPS, "tests/cost/test_round_trips.py"),
     "crdtcat.protocol.claimer": ("tests/protocol/test_claims.py", "tests/protocol/test_catching_up.py"),
+    "crdtcat.protocol.gathering": ("tests/protocol/test_gathering.py", "tests/protocol/test_claims.py"),
     "crdtcat.protocol.committer": ("tests/protocol/test_committer.py", "tests/protocol/test_claims.py"),
     "crdtcat.protocol.bundler": ("tests/protocol/test_bundler.py", "tests/protocol/test_scheduler.py"),
     "crdtcat.protocol.closer": ("tests/protocol/test_closer.py", "tests/expiry/test_transactions.py"),

@@ -64,6 +64,21 @@ def rounds(step: Claimer[Any], files: dict[str, bytes]) -> Iterator[tuple[Any, .
         step = step.take(answered(files, step.wants))
 
 
+def test_whoever_meets_nobody_stores_the_same_bytes_as_ever() -> None:
+    """A first try carries what is below it only where that carries others itself."""
+    below = list(chain(1).values())
+    first = Claimer.begin(FOLDER, Setting(1), FIRST, 20, below=below)
+    assert first.data == begun().data
+    crowded = Claimer.begin(FOLDER, Setting(1), FIRST, 20, below=below, crowded=True)
+    assert crowded.data == carrying(first.data, below) != first.data
+
+
+def test_an_answer_for_each_look() -> None:
+    looking = replace(begun(), looking=2)
+    with pytest.raises(ValueError, match="shorter"):
+        looking.take([Got(None)])
+
+
 @pytest.mark.parametrize("listing", [False, True])
 @pytest.mark.parametrize("between", [0, 1, 2, 3, 4, 10, 700])
 def test_requests_follow_the_claims_between_and_rounds_do_not(between: int, *, listing: bool) -> None:

@@ -121,9 +121,9 @@ class Claimer(Generic[C]):
         parent: the last claim judged, or known at the beginning.
         hlc: the least stamp that is above everything seen.
         id, data: the claim as it is tried now, and its file.
+        listing: whether the names above the parent are listed next.
         below: version files of claims right below the number, as far as they are known, the highest first.
         looking: how many numbers are looked at next, together; none: the number is created.
-        listing: whether the names above the parent are listed next.
         gathering: what was listed, while it is looked at.
         window: how many numbers are looked at after a lost race.
         ahead: files that were found under this number and those after it, to be judged.
@@ -143,9 +143,9 @@ class Claimer(Generic[C]):
     hlc: int
     id: VersionId
     data: bytes
+    listing: bool
     looking: int = 0
     below: tuple[ObjectBytes, ...] = ()
-    listing: bool = False
     gathering: Gathering | None = None
     window: int = 1
     ahead: tuple[ObjectBytes, ...] = ()
@@ -167,7 +167,7 @@ class Claimer(Generic[C]):
         version files of that claim and those before it, as far as known; `crowded`: it carries them."""
         id, own = change.sealed(parent, hlc)
         data = carrying(own, below) if crowded else own
-        return cls(folder, change, parent, hlc, id, data, below=tuple(below), listing=listing)
+        return cls(folder, change, parent, hlc, id, data, listing, below=tuple(below))
 
     @property
     def number(self) -> int:

@@ -52,8 +52,8 @@ class Gathering:
             if not frames:
                 del files[place:]
                 continue
-            for at, frame in zip(range(place, -1, -1), frames, strict=False):
-                if at < len(files) and files[at] is None:
+            for at, frame in zip(reversed(range(place + 1)), frames, strict=False):
+                if files[at] is None:
                     files[at] = frame
             stride = len(frames) if self.first else 1
         return Gathering(tuple(files), stride, first=False)
