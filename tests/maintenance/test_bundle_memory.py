@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import tracemalloc
 from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+import pytest
 
 from crdtcat import Catalog, Table
 from crdtcat.testing.simulated_store import VirtualClock, virtual_time
@@ -59,3 +61,20 @@ def test_peak_memory_does_not_depend_on_how_much_was_committed() -> None:
     assert any(".b" in item.name for item in catalog.store.list("tables/t/main/"))
     assert late < 2 * early
     assert late < stored // 4
+
+
+def test_one_checkpoint_bundles_all_of_it_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("crdtcat.maintenance.checkpoint")  # the package's name is the verb
+    monkeypatch.setattr(module, "INLINE_BYTES_AT_ONCE", 4 * INLINED_BYTES)
+    catalog = Catalog("memory://checkpoint-in-pieces", upkeep=False)
+    table = catalog.create_table("t", pa.schema([("text", pa.string())]))
+    for _ in range(10):
+        table.append(rows())
+    before = table.read()
+    puts = catalog.store.requests.put
+    assert table.checkpoint().newly_covered == 10
+    assert catalog.store.requests.put - puts > 2
+    cold = Catalog("memory://checkpoint-in-pieces", upkeep=False).table("t")
+    assert cold.read().equals(before)
+    assert not cold.head().log.inline
+    assert table.checkpoint().versions == 0

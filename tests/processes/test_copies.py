@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -122,6 +123,14 @@ def test_a_pickled_handle_is_another_writer_and_knows_the_columns(table: Table) 
         copy.append([{"unknown": 1}])
 
 
+def elsewhere(handle: Any) -> Any:
+    """A copy of a handle, as another process unpickles it."""
+    sent = pickle.dumps(handle)
+    copies._shared.clear()
+    copies._clocks.clear()
+    return pickle.loads(sent)
+
+
 @pytest.mark.parametrize("copied", ["table", "catalog", "opened catalog", "branch"])
 def test_a_copy_commits_after_all_that_its_original_had_seen(tmp_path: Path, copied: str) -> None:
     """The worker's clock may be behind that of whoever wrote what the driver has read."""
@@ -143,13 +152,27 @@ def test_a_copy_commits_after_all_that_its_original_had_seen(tmp_path: Path, cop
     if copied == "opened catalog":  # read by a copy, and copied again
         handle = pickle.loads(pickle.dumps(lake))
         handle.table("t").head()
-    sent = pickle.dumps(handle)
-    copies._shared.clear()  # as in another process
-    copy = pickle.loads(sent)
+    copy = elsewhere(handle)
     table = copy.table("t", branch) if isinstance(copy, Catalog) else copy
     mine = table.upsert([{"id": 1, "v": 3}])
     assert mine.id > seen.id
     assert table.read().to_pylist() == [{"id": 1, "v": 3}]
+
+
+def test_a_copied_catalog_commits_after_its_own_transactions(tmp_path: Path) -> None:
+    """All tables of one are stamped by one clock, which is then beyond what one of them had seen."""
+    ahead = Catalog(tmp_path, upkeep=False)
+    ahead._clock = HybridClock(lambda: wall_ms() + 60_000)
+    for name in ("a", "b"):
+        ahead.create_table(name, pa.schema([("id", pa.int64()), ("v", pa.int64())]), key=["id"])
+    ahead.commit("a", [{"id": 1, "v": 1}])
+    copy: Catalog = elsewhere(Catalog(tmp_path, upkeep=False))
+    with copy.transaction() as both:
+        both.upsert("a", [{"id": 1, "v": 2}])
+        both.upsert("b", [{"id": 1, "v": 2}])
+    mine = copy.commit("b", [{"id": 1, "v": 3}])
+    assert mine.id > both.versions["b"][-1].id
+    assert copy.read("b").to_pylist() == [{"id": 1, "v": 3}]
 
 
 def test_copies_in_one_process_are_one_writer(table: Table) -> None:

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Catalog
-from crdtcat.errors import InvalidFilter
+from crdtcat.errors import InvalidFilter, LimitExceeded
 from crdtcat.scan.filters import parse_filter
+from crdtcat.scan.filters.sql_values import Values
 
 LEAST, OTHER = Decimal("-9999999999999999999999999999.9999999999"), "1234567890123456789012345678.1234567890"
 ROWS = pa.table(
@@ -29,6 +30,7 @@ ROWS = pa.table(
         "ratio": [1.0, -1.0, None, float("inf")],
         "great": pa.array([1, 2, 3, None], pa.uint64()),
         "half": pa.array([1.0, -1.0, None, float("inf")], pa.float32()),
+        "at": pa.array([0, 1, 2, None], pa.timestamp("us")),
     }
 )
 
@@ -125,9 +127,29 @@ def test_in_lists_of_tuples_nan_goes_by_its_bits_as_in_arrow(
         (f"ratio < {'9' * 3000}.5 + 0.{'1' * 100}", "too many digits"),
         ("half < 1e39::float", "beyond the greatest float of 32 bits"),
         ("wide < 'inf'::decimal(5, 2)", "is not supported"),
+        ("ratio < 1e", "'1e' is no number"),
+        ("-great < 1", "is not supported"),
+        ("abs(great) = 1", "is not supported"),
+        *(
+            (f"at < timestamp '2026-01-01' + interval '{n}' day", "not supported")
+            for n in ("nan", "-inf", "9" * 99)
+        ),
     ],
 )
 def test_what_cannot_be_computed_is_refused(condition: str, message: str) -> None:
     with pytest.raises(InvalidFilter) as raised:
         parse_filter(condition, ROWS.schema)
     assert message in str(raised.value)
+
+
+def test_a_product_of_more_digits_than_can_be_told_is_refused() -> None:
+    with pytest.raises(LimitExceeded):
+        parse_filter(f"at = {'9' * 3000} * {'9' * 3000}", ROWS.schema)
+
+
+def test_signs_before_signs_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    term = Values.term
+    monkeypatch.setattr(Values, "term", lambda self, node: read.append(node) or term(self, node))
+    assert kept("- " * 12 + "row = 2") == [2]
+    assert len(read) < 20

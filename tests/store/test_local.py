@@ -367,6 +367,33 @@ def test_permission_full_disk_and_folders_are_told_apart(
     assert visible(tmp_path / "f") == list((tmp_path / "f").iterdir()) == [tmp_path / "f" / "1"]
 
 
+@pytest.mark.parametrize(
+    "number", [errno.EACCES, errno.EROFS, errno.ELOOP, errno.ENOSYS, errno.EIO, errno.EMFILE, errno.ENOTDIR]
+)
+@pytest.mark.parametrize("call", ["force", "unlink"])
+def test_what_has_its_name_is_never_told_to_be_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, call: str
+) -> None:
+    """A folder that may be written to and not read, a file system that became read-only at that moment."""
+    store = LocalStore(tmp_path, retry=QUICK)
+    store.put("f/1", b"x")
+
+    def fail(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*(local, "force") if call == "force" else (os, "unlink"), fail)
+        if call == "force":
+            with pytest.raises(StoreUnavailable):
+                store.put("f/2", b"x")
+        if number == errno.EMFILE:  # repeated, and refused by its own success: the caller looks
+            assert not store.create("f/3", b"x")
+        else:
+            with pytest.raises(StoreUnavailable):
+                store.create("f/3", b"x")
+    assert store.get("f/3") == b"x"
+
+
 def test_neighbouring_ranges_are_read_from_one_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalStore(tmp_path)
     store.put("a", b"0123456789")

@@ -15,6 +15,7 @@ from crdtcat import Catalog, Table
 from crdtcat.errors import SchemaMismatch, UserError
 from crdtcat.transaction import Transaction
 from crdtcat.writing.fit import known_from_head
+from tests.cost.places import asked
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])
 MODES = pytest.mark.parametrize("mode", ["cas", "merge"])
@@ -96,3 +97,30 @@ def test_what_is_known_without_looking_is_what_looking_says(mode: str, *, declar
             tx.abort()
         assert known[0] == known[1]
     assert kept >= 2, "sometimes it was not looked at"
+
+
+@MODES
+@pytest.mark.parametrize("forked", [False, True])
+def test_a_handle_knows_the_columns_that_its_transactions_made(mode: str, *, forked: bool) -> None:
+    """As after the same verbs outside of one: by their names, and without looking."""
+    catalog = Catalog(f"memory://columns-{secrets.token_hex(6)}", upkeep=False)
+    catalog.create_table("t", SCHEMA, mode=mode).append([{"n": 1, "x": 2, "y": 3}])
+    catalog.read("t")
+    with catalog.transaction(["t"]) as tx:
+        part = tx.fork() if forked else tx
+        part.table("t").drop_column("y")
+        part.table("t").rename_column("x", "z")
+        part.table("t").add_column("x", pa.string())
+        part.append("t", [{"n": 2, "x": "a", "z": 4}])
+        if forked:
+            tx.join(part)
+    assert asked(catalog, lambda: catalog.commit("t", [{"n": 3, "x": "b", "z": 5}])) == {"put": 1}
+    expected = [{"n": 1, "z": 2, "x": None}, {"n": 2, "z": 4, "x": "a"}, {"n": 3, "z": 5, "x": "b"}]
+    assert catalog.read("t").to_pylist() == expected
+    with catalog.transaction(["t"]) as tx:
+        tx.table("t").drop_column("z")
+    for wrong in ({"n": 4, "y": 1}, {"n": 4, "z": 1}, {"n": 4, "x": 1}):
+        with pytest.raises(SchemaMismatch):
+            catalog.commit("t", [wrong])
+    assert catalog.read("t").column_names == ["n", "x"]
+    assert not catalog.table("t").conflicts()

@@ -212,6 +212,25 @@ def test_the_time_range_of_many_chunks_is_that_of_all_rows(
     assert catalog.table("t").history()[0].time_range == version.time_range
 
 
+def test_the_time_range_is_that_of_all_rows_that_were_added() -> None:
+    def day(n: int) -> dt.datetime:
+        return dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(days=n)
+
+    schema = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    catalog = lake(upkeep=False)
+    table = catalog.create_table("t", schema)
+    rows = [{"n": n, "at": day(n)} for n in range(10)]
+    table.append(rows)
+    made = table.write([*rows[:3], {"n": 50, "at": day(-50)}, *rows[3:], {"n": 99, "at": day(99)}])
+    assert made.time_range == table.history()[-1].time_range == (day(-50), day(99))
+    assert table.write([{"n": 51, "at": day(7)}, *table.read().to_pylist()]).time_range == (day(7), day(7))
+    assert table.write(table.read().to_pylist()[1:]).time_range is None
+    keyed = catalog.create_table("keyed", schema, key=["at"])
+    keyed.upsert(rows)
+    assert keyed.delete(keys=[day(0)]).time_range is None
+    assert keyed.write([*rows[2:], {"n": 77, "at": day(77)}]).time_range == (day(77), day(77))
+
+
 def test_a_table_without_commits() -> None:
     catalog = lake()
     table = catalog.create_table("t", N)

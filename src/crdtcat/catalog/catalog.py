@@ -27,7 +27,7 @@ from crdtcat.transaction import Transaction
 from crdtcat.verbs.parts import append_first
 from crdtcat.verbs.settings import differences, new_settings, require_exclusion
 from crdtcat.verbs.travel import At
-from crdtcat.writing.copies import new_origin
+from crdtcat.writing.copies import new_origin, shared_clock
 from crdtcat.writing.incoming import Incoming
 
 
@@ -58,11 +58,7 @@ class Catalog(NamedTables):
         self._tables: dict[str, Table] = {}
         self._checked = False
         self._origin, self._copied = new_origin(), False
-        self._start()
-
-    def _start(self) -> None:
-        self._clock = HybridClock()
-        self._lock = ForkSafeLock()
+        self._clock, self._lock = HybridClock(), ForkSafeLock()
 
     def __getstate__(self) -> dict[str, Any]:
         own = {key: value for key, value in self.__dict__.items() if key not in ("_clock", "_lock")}
@@ -72,7 +68,7 @@ class Catalog(NamedTables):
         seen = state.pop("_seen")
         self.__dict__.update(state)
         self._copied = True
-        self._start()
+        self._clock, self._lock = shared_clock(self._origin), ForkSafeLock()
         self._clock.observe(seen)
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from crdtcat.cas.cold_claims import to_be_followed
@@ -42,6 +42,15 @@ class CheckpointResult:
     segments: int = 0
     name: str = ""
     seconds: float = 0.0
+
+    def then(self, next: CheckpointResult) -> CheckpointResult:
+        """This and the bundle after it, which may have taken this one in."""
+        return replace(
+            next,
+            newly_covered=self.newly_covered + next.newly_covered,
+            replaced=self.replaced + next.replaced,
+            segments=self.segments + next.segments,
+        )
 
     def __str__(self) -> str:
         if not self.versions:

@@ -143,20 +143,23 @@ class CheckpointPlan:
 def checkpoint(session: Session, made: Sequence[str] = ()) -> CheckpointResult:
     """Bundle what is not bundled, and take in bundles that were just `made` for it, if there are any.
 
-    Costs a refresh, one GET per live bundle, and 1 PUT, or 2 where rows were inlined. Raises
-    `StoreUnavailable`: nothing was published, or nobody knows; either way nothing is lost.
+    Costs a refresh, one GET per live bundle, and 1 PUT, or 2 where rows were inlined; all of that for each
+    64 MiB of them. Raises `StoreUnavailable`: what was published stands, and nothing is lost.
     """
-    began = time.monotonic()
-    reader = session.refresh()
-    require_settled(session)
-    listed = tuple(item.name for item in reader.listing)
-    plan = CheckpointPlan(reader.state, listed, session.start, tuple(made))
-    unclear: Unclear = {}
-    step = run(Bundler.begin(plan), session.store, unclear=unclear)
-    result = result_of(step, unclear)
-    if step.bundle is not None:
-        write_hint(session, step.bundle.newest, step.bundle.name)
-    return replace(result, seconds=time.monotonic() - began)
+    began, total = time.monotonic(), CheckpointResult()
+    while True:
+        reader = session.refresh()
+        require_settled(session)
+        listed = tuple(item.name for item in reader.listing)
+        plan = CheckpointPlan(reader.state, listed, session.start, tuple(made))
+        unclear: Unclear = {}
+        step = run(Bundler.begin(plan), session.store, unclear=unclear)
+        if step.bundle is not None:
+            total = total.then(result_of(step, unclear))
+            write_hint(session, step.bundle.newest, step.bundle.name)
+        inlined = sum(map(len, reader.state.log.inline.values()))
+        if step.bundle is None or inlined <= INLINE_BYTES_AT_ONCE:  # all of it was bundled in one go
+            return replace(total, seconds=time.monotonic() - began)
 
 
 def _bounded(log: Log, waiting: Array) -> Array:

@@ -210,7 +210,7 @@ def fold(
     held_by: tuple[str, ...] = ()
     for _ in range(TRIES):
         listing = session.refresh().listing  # after it: whoever stores a version from now on can see it
-        while sum(map(len, session.state.log.inline.values())) > INLINE_BYTES_AT_ONCE:
+        if sum(map(len, session.state.log.inline.values())) > INLINE_BYTES_AT_ONCE:
             checkpoint(session)
         if session.marked and session.state.closed.until < horizon:
             close(store, horizon)

@@ -144,12 +144,7 @@ def _bundled(
         last = step.bundle
         if session.settings.mode == "cas":
             session.bundled_to = claim_name(session.folder, bundle_number(last.name))
-        total = replace(
-            one,
-            newly_covered=total.newly_covered + one.newly_covered,
-            replaced=total.replaced + one.replaced,
-            segments=total.segments + one.segments,
-        )
+        total = total.then(one)
         listed = [*listed, last.name]
     if last is not None:
         write_hint(session, last.newest, last.name)

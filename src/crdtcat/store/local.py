@@ -36,6 +36,7 @@ from crdtcat.store.local_files import (
     folders_in,
     force,
     hidden_in,
+    name_given,
     read_into,
     read_range,
     readings,
@@ -125,7 +126,8 @@ class LocalStore(Store):
         goal = self._path(name)
         with self._written_beside(goal, data, name) as (hidden, folder):
             os.rename(hidden, goal)  # noqa: PTH104 (a Path for each put would cost more than the call)
-            force(folder)
+            with name_given(goal):
+                force(folder)
 
     def _put_if_absent(self, name: str, data: Data) -> None:
         goal = self._path(name)
@@ -138,8 +140,9 @@ class LocalStore(Store):
                 if error.errno in _NO_LINKS:
                     raise NotImplementedError("this file system has no hard links") from error
                 raise
-            os.unlink(hidden)  # noqa: PTH108
-            force(folder)
+            with name_given(goal):
+                os.unlink(hidden)  # noqa: PTH108
+                force(folder)
 
     @contextmanager
     def _written_beside(self, goal: str, data: Content, name: str | None = None) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from crdtcat.errors import RequestRefused, StoreFull
+from crdtcat.store.retry import Fault, classify
 from crdtcat.store.values import Content, Names, ObjectInfo, Page
 from crdtcat.support.object_bytes import ObjectBytes
 from crdtcat.support.pools import ThreadPool
@@ -66,6 +67,22 @@ def room_needed(goal: str) -> Iterator[None]:
         raise StoreFull(
             f"there is no room for {goal!r} ({error.strerror}), and it was not stored; make room, then repeat"
         ) from error
+
+
+@contextmanager
+def name_given(goal: str) -> Iterator[None]:
+    """An object has its name, and others see it: whatever fails now, it is not refused. What would say so (a
+    folder that may be written to and not read, a file system that was mounted anew, read only) says instead
+    that nobody knows, `EIO`."""
+    try:
+        yield
+    except FileNotFoundError:  # gone again, with its folder
+        raise
+    except OSError as error:
+        if classify(error) in (Fault.TRANSIENT, Fault.UNAVAILABLE):
+            raise
+        told = f"it has its name, and whether it is on disk is not known ({error.strerror})"
+        raise OSError(errno.EIO, told, goal) from error
 
 
 def _in_the_way(folder: str) -> str | None:

@@ -30,7 +30,11 @@ class Tended(Handle):
     """Upkeep and checks. Never fails a writer, never changes a value."""
 
     def checkpoint(self) -> CheckpointResult:
-        """Bundle every version that is not in a bundle. Happens by itself; call it to have it done now."""
+        """Bundle every version that is not in a bundle. Happens by itself; call it to have it done now.
+
+        Requests: a refresh, one GET per live bundle, 1 PUT, and 1 for each different set of columns in which
+        rows were inlined; as much again for every 64 MiB of these.
+        """
         return checkpoint(self._session)
 
     def collect(

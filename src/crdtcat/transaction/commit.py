@@ -147,8 +147,6 @@ def _tick(sessions: Sequence[StagedSession]) -> int:
     LIST for each table.
     """
     store, clock = sessions[0].store, sessions[0].clock
-    for session in sessions[1:]:  # in a copied catalog every table has a clock of its own
-        clock.observe(session.clock.last)
     hlc = clock.tick()
     if not is_late(store, hlc, sessions[0].options.max_commit_delay_seconds):
         return hlc

@@ -136,6 +136,7 @@ class Ending(TableVerbs):
             if made:
                 self.versions[_shown(session)] = made
                 session.base.writer.last = Own(made[-1].id, self._file_of(session, made[-1]))
+                session.told(made)
         self.status, self._unclear = "committed", None
         for made in list(self.versions.values())[:1]:
             tend(self._catalog, made[-1].id)

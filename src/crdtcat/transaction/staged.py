@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final
 
 from crdtcat.cas.reading import Asked, Read
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import WriteSet, write_set
 from crdtcat.drive import put_all
-from crdtcat.errors import InvalidArgument
+from crdtcat.errors import InvalidArgument, StoreError
 from crdtcat.format.version import encode_version
 from crdtcat.head import Head, Version
 from crdtcat.log import Log, State, join
@@ -25,7 +25,7 @@ from crdtcat.protocol import Put, Reader
 from crdtcat.session import Session
 from crdtcat.support.locks import ForkSafeLock
 from crdtcat.writing.fit import Known
-from crdtcat.writing.knowledge import Knowledge
+from crdtcat.writing.knowledge import Knowledge, born_as
 from crdtcat.writing.restamp import StagedVersion, restamped, staged_log
 from crdtcat.writing.version_keys import seen_clock, version_body, version_of
 from crdtcat.writing.writer import Writer
@@ -74,6 +74,7 @@ class StagedSession(Session):
         self._staging = ForkSafeLock()
         self._shown: tuple[int, Head] | None = None
         self._knowledge, self._must_look = Knowledge(base.known), True
+        self._teaches = False
 
     @property
     def known(self) -> Known | None:
@@ -93,6 +94,24 @@ class StagedSession(Session):
         else:
             self.head()
             self.base.last_known = self.settings, log.schemas[0], self._knowledge.columns
+
+    def learn(self, columns: Known, author: VersionId) -> None:
+        """What a staged version made of the columns: the table's own handle is told once it is committed."""
+        super().learn(columns, author)
+        self._teaches = True
+
+    def told(self, made: Sequence[Version]) -> None:
+        """What is staged was committed, as these: what it made of the columns, the table's own handle knows
+        from then on. No request; a refresh where conflicts were answered by leaving out some of it."""
+        known = self.known if self._teaches else None
+        if known is None:
+            return
+        if len(made) != len(self.staged):
+            with suppress(StoreError):  # it is committed, whether that can be looked at or not
+                self.base.head()
+            return
+        names = {item.id: version.id for item, version in zip(self.staged, made, strict=True)}
+        self.base.learn(born_as(known, names), made[-1].id)
 
     def refresh(self, *, described: bool = False) -> Reader[State]:  # noqa: ARG002 (nothing is listed)
         """Not inside a transaction: what it reads is pinned."""
@@ -183,6 +202,7 @@ class StagedSession(Session):
             if staged:  # whatever is staged here from now on comes after them
                 self.clock.observe(max(item.id.hlc for item in staged))
             self.staged, self.reads, self.joined = list(staged), list(reads), dict(joined)
+            self._teaches = bool(staged)
             self._look_again()
 
     def staging(self) -> AbstractContextManager[bool]:

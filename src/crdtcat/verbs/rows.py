@@ -167,7 +167,7 @@ def staging_of(session: Session, plan: Fit, *, replaces: Snapshot | None = None)
     if missing:
         raise SchemaMismatch(f"the rows lack {missing}, by which table {session.table!r} is partitioned")
     partitioning.validate(plan.schema)
-    time_column = _time_column(session, plan)
+    time_column = time_column_of(session, plan)
     settings = session.settings
     return Staging(
         session.store, plan, settings.partition_by, session.options, time_column, replaces, settings.key
@@ -179,7 +179,7 @@ def partitioning_of(session: Session) -> Partitioning:
     return parse_partitioning(session.settings.partition_by)
 
 
-def _time_column(session: Session, plan: Fit) -> str | None:
+def time_column_of(session: Session, plan: Fit) -> str | None:
     """The column whose range history shows: the one named at creation, whatever it is called now; where none
     was named, the first timestamp."""
     wanted = session.settings.time_column

@@ -15,9 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from crdtcat.cas.reading import EVERYTHING
 from crdtcat.chunks.partitions import parse_partitioning
+from crdtcat.chunks.statistics import nanoseconds_per_unit, time_range
 from crdtcat.difference import EditScript, difference
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.kinds import OVERLAY
@@ -31,7 +33,7 @@ from crdtcat.protocol import Put
 from crdtcat.session import Session
 from crdtcat.support.showing import shown
 from crdtcat.verbs.become import Becoming, becoming
-from crdtcat.verbs.rows import check_commit, new_stager, removals
+from crdtcat.verbs.rows import check_commit, new_stager, removals, time_column_of
 from crdtcat.verbs.write_places import apart, places, tail
 from crdtcat.verbs.write_sides import NewSide, OldSide
 from crdtcat.writing.bodies import joined_bodies
@@ -108,6 +110,7 @@ class _Work:
         inserted, insertions = self._inserted(others, first)
         overlays, over = self._overlaid(script, first + len(inserted))
         made = stage_made([*inserted, *overlays], self._session.options.inline_bytes)
+        made.body["r"] = self._moments(others)
         gone = row_ids(self._head, *self._old.locate(script.deleted)) if len(script.deleted) else None
         done = RowOps(deletes=gone, overlays=over, insertions=insertions)
         ops = Ops(definitions=self._become.definitions, drops=self._become.drops, rows=done)
@@ -134,6 +137,19 @@ class _Work:
                 insertions.append(Insertion(first + len(chunks), starts, self._old.anchors(group[:, 0])))
                 chunks.append(MadeChunk(rows, self._become.fit.fields, partition=partition))
         return chunks, tuple(insertions)
+
+    def _moments(self, runs: Integers) -> tuple[int, int] | None:
+        """The range of the time column in inserted rows."""
+        name = time_column_of(self._session, self._become.fit)
+        if (
+            name is None
+            or not len(runs)
+            or nanoseconds_per_unit(self._become.fit.schema.field(name).type) is None
+        ):
+            return None
+        shown = self._new.shown.select([name])
+        pieces = pa.concat_tables([shown.slice(at, n) for _, at, n in runs.tolist()])
+        return time_range(pieces.combine_chunks(), name)
 
     def _overlaid(self, script: EditScript, first: int) -> tuple[list[MadeChunk], tuple[Overlay, ...]]:
         chunks: list[MadeChunk] = []

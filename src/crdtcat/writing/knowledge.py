@@ -10,6 +10,8 @@ never becomes one that checks nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from crdtcat.chunks.type_codes import decode_type
@@ -55,6 +57,14 @@ def known_after(columns: Columns, ops: Ops, author: VersionId) -> Known:
     for id, item in sorted(defined, key=lambda pair: (pair[0].birth, pair[0].name)):  # the latest born counts
         found[item.name] = KnownColumn(id, decode_type(item.type), item.nullable, position=item.position)
     return found
+
+
+def born_as(known: Known, names: Mapping[VersionId, VersionId]) -> Known:
+    """The same columns, of which some were born in versions that have other ids by now."""
+    return {
+        name: replace(column, id=replace(column.id, birth=names.get(column.id.birth, column.id.birth)))
+        for name, column in known.items()
+    }
 
 
 def _born(column: ColumnId, author: VersionId) -> ColumnId:

@@ -28,7 +28,7 @@ from crdtcat.chunks.partitions import Partitioning, encode_values
 from crdtcat.chunks.statistics import moments
 from crdtcat.chunks.stretch import Stretch, encode_stretch
 from crdtcat.errors import LimitExceeded
-from crdtcat.format.kinds import ROWS
+from crdtcat.format.kinds import GONE, ROWS
 from crdtcat.format.schema_code import encode_schema
 from crdtcat.limits import PARTITION_VALUES_PER_COMMIT_MAX
 from crdtcat.options import Options
@@ -268,8 +268,8 @@ class Stager:
         return True
 
     def _note_time(self, chunk: Prepared) -> None:
-        """Moments in the time column, from what is known of it: it was looked at for that already."""
-        for name, _, known in chunk.statistics if self._time_column else ():
+        """Moments in the time column of rows that are added, from what is known of it: it was looked at."""
+        for name, _, known in chunk.statistics if self._time_column and self._kind != GONE else ():
             if name == self._time_column and known is not None:
                 found = moments(self.fit.schema.field(name).type, known)
                 if found is not None:

@@ -15,9 +15,10 @@ import numpy as np
 from sqlglot import exp
 
 from crdtcat.errors import InvalidFilter
-from crdtcat.scan.filters.literals import EXACT, Value, require_digits
+from crdtcat.scan.filters.literals import EXACT, Value, normalize, require_digits
 from crdtcat.scan.filters.moments import DAY, Moment, Span, parse_moment, parse_time
 from crdtcat.scan.filters.sql_errors import quoted, unsupported
+from crdtcat.support.showing import shown
 
 _TYPE = exp.DataType.Type
 _INTEGERS = {_TYPE.TINYINT, _TYPE.SMALLINT, _TYPE.INT, _TYPE.BIGINT}
@@ -26,6 +27,7 @@ _ZONED = {_TYPE.TIMESTAMPTZ, _TYPE.TIMESTAMPLTZ}
 TEXTS = {_TYPE.VARCHAR, _TYPE.TEXT, _TYPE.CHAR}
 _STRICT = Context(prec=EXACT.prec, traps=[Inexact, InvalidOperation, Overflow])
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
+_SPAN_MAX = 10**12  # of any unit: longer than any column of moments reaches
 _ARGUMENTS = frozenset(
     (
         *("this", "expression", "expressions", "low", "high", "to", "unit", "table", "db", "catalog"),
@@ -65,11 +67,14 @@ def check_arguments(node: exp.Expr | None, *, negatable: bool = False) -> None:
 
 
 def number(text: str) -> Value:
-    """A numeric literal: an int, a decimal, or with an exponent a double."""
+    """A numeric literal: an int, a decimal, or with an exponent a double. Raises `InvalidFilter`."""
     require_digits(len(text))
-    if text.isdigit():
-        return int(text)
-    return float(text) if "e" in text.lower() else Decimal(text)
+    try:
+        if text.isdigit():
+            return int(text)
+        return float(text) if "e" in text.lower() else Decimal(text)
+    except (ValueError, InvalidOperation) as error:  # an exponent without a number, digits of another script
+        raise InvalidFilter(f"{shown(text)} is no number that a filter takes") from error
 
 
 def span(node: exp.Interval) -> Span:
@@ -80,7 +85,7 @@ def span(node: exp.Interval) -> Span:
         amount = Decimal(node.this.this)
     except (InvalidOperation, TypeError, ValueError, AttributeError):
         raise unsupported(node) from None
-    if seconds is None:
+    if seconds is None or not amount.is_finite() or amount.copy_abs() > _SPAN_MAX:
         raise unsupported(node)
     return Span(int(EXACT.multiply(amount, seconds * 10**9)))
 
@@ -96,7 +101,7 @@ def fold(node: exp.Expr, left: Any, right: Any) -> Any:
         raise unsupported(node)
     try:
         with localcontext(_STRICT):
-            return _folded(node, left, right)
+            return normalize(_folded(node, left, right))
     except ArithmeticError as error:
         raise InvalidFilter(f"{quoted(node)} is too large, or has too many digits") from error
 

@@ -25,7 +25,7 @@ from crdtcat.scan.filters.predicate import show
 from crdtcat.scan.filters.sql_errors import position, unsupported
 from crdtcat.scan.filters.sql_functions import DATE_PARTS, apply, cast_type
 from crdtcat.scan.filters.sql_literals import Constant, cast_literal, check_arguments, fold, number, span
-from crdtcat.scan.filters.sql_numbers import Term, arithmetic_type, common_type, in_type, is_number, type_of
+from crdtcat.scan.filters.sql_numbers import Term, common_type, in_type, is_number, type_of
 
 _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -79,8 +79,7 @@ class Values:
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.IntDiv() | exp.Mod():
                 return self._arithmetic(node)
             case exp.Abs():
-                inner = self._number(node.this, node)
-                inner = in_type(inner, arithmetic_type(inner.type))
+                inner = _in_arithmetic(self.term(node.this), node)
                 return self.computed(f"abs({inner})", pc.abs_checked(inner.expression()), inner.columns)
             case exp.Coalesce():
                 return self._coalesce(node)
@@ -102,16 +101,10 @@ class Values:
             raise InvalidFilter(f"{text} cannot be computed: {error}") from error
         return Computed(text, derived, columns, arrow)
 
-    def _number(self, part: exp.Expr, node: exp.Expr) -> Operand:
-        inner = self.term(part)
-        if isinstance(inner, Constant) or not is_number(inner.type):
-            raise unsupported(node)
-        return inner
-
     def _negated(self, node: exp.Expr) -> Term:
         inner = self.term(node.this)
         if not isinstance(inner, Constant):
-            inner = in_type(self._number(node.this, node), arithmetic_type(inner.type))
+            inner = _in_arithmetic(inner, node)
             return self.computed(f"-({inner})", pc.negate_checked(inner.expression()), inner.columns)
         if isinstance(inner.value, Decimal):
             return Constant(EXACT.minus(inner.value))
@@ -179,6 +172,13 @@ class Values:
                     raise unsupported(node)  # with a column as divisor, zero would have to give null
                 arrow = x / y if isinstance(node, exp.IntDiv) else x - (x / y) * y
         return self.computed(text, arrow, tuple(dict.fromkeys((*a.columns, *b.columns))))
+
+
+def _in_arithmetic(term: Term, node: exp.Expr) -> Operand:
+    """A number of columns in the type that arithmetic on it is done in. Raises `InvalidFilter`."""
+    if isinstance(term, Constant):
+        raise unsupported(node)
+    return in_type(term, type_of(term, node))
 
 
 def _quotes(node: exp.Expr) -> str:
