@@ -3,7 +3,10 @@
 Entries that are read whole and as they are go together while they are neighbours in one segment, or in
 version files, with the same columns. Others go together while their rows alternate: where something was
 inserted into the middle of a chunk, that chunk and the inserted one are one unit, so that each is read once.
-A unit that grows too large is cut all the same, and the chunks on both sides of the cut are read twice.
+A unit that grows too large is cut all the same, and the chunks on both sides of the cut are read twice. Not
+while those are most of it, up to `MOST` times the size: a large chunk with rows inserted in a thousand places
+would be read a thousand times.
+
 Changed entries of which every row is shown go together too. What lies over entries counts as they do: all of
 it is in memory while they are read.
 """
@@ -22,6 +25,7 @@ from crdtcat.head.columns import Column
 from crdtcat.scan.plan import Plan
 
 UNIT_BYTES: Final = 32 * 2**20  # Arrow content read by one request to a segment
+MOST: Final = 16  # times as much may be in one, where cutting it would be to read most of it again
 FEW: Final = 16  # units, of which the last matters: if it is short, the other threads' work is waited for
 INLINED: Final = 256  # chunks in version files that are decoded one after the other
 
@@ -186,7 +190,7 @@ class _Mixed:
         self._gathered: list[tuple[int, int, int]] = []
         self._open: set[int] = set()
         self._chunks: dict[int, None] = {}
-        self._size = 0
+        self._size, self._again = 0, 0
 
     @property
     def is_open(self) -> bool:
@@ -196,18 +200,31 @@ class _Mixed:
     def add(self, strip: tuple[int, int, int]) -> Iterator[Unit]:
         """Take one more; gives a unit once no entry in it has more rows to come, or it is too large."""
         entry = strip[0]
-        self._gathered.append(strip)
+        nbytes = int(self._nbytes[entry])
         self._left[entry] -= 1
+        self._gathered.append(strip)
         if entry not in self._chunks:
             self._chunks[entry] = None
-            self._size += int(self._nbytes[entry])
-        (self._open.add if self._left[entry] else self._open.discard)(entry)
-        if not self._open or self._size > UNIT_BYTES:
+            self._size += nbytes
+        if self._left[entry] and entry not in self._open:
+            self._open.add(entry)
+            self._again += nbytes
+        elif not self._left[entry] and entry in self._open:
+            self._open.discard(entry)
+            self._again -= nbytes
+        is_large = self._size > UNIT_BYTES and 2 * self._again <= self._size
+        if not self._open or is_large or self._size > MOST * UNIT_BYTES:
+            yield from self._rest()
+
+    def _rest(self) -> Iterator[Unit]:
+        """What was gathered, whatever is still to come."""
+        if self._gathered:
             chunks = tuple(self._chunks)
             whole = tuple(self.whole[chunk] for chunk in chunks)
             strips = tuple(self._gathered)
             yield Unit(chunks, whole, (), None, self._size, strips, all_rows=self._is_all(strips))
-            self._gathered, self._open, self._chunks, self._size = [], set(), {}, 0
+            self._gathered, self._open, self._chunks = [], set(), {}
+            self._size, self._again = 0, 0
 
     def _is_all(self, strips: tuple[tuple[int, int, int], ...]) -> bool:
         """Whether strips are all rows of one entry, none of them deleted."""
