@@ -28,7 +28,14 @@ from crdtcat.head.columns import Column
 from crdtcat.head.naming import row_ids, tags_of
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
-from crdtcat.maintenance.compact_plan import columns_rest_on, copy_columns, ended_columns, unlike
+from crdtcat.maintenance.compact_plan import (
+    columns_rest_on,
+    copy_columns,
+    ended_columns,
+    read_bytes,
+    unlike,
+)
+from crdtcat.maintenance.gathered import Gathered
 from crdtcat.protocol import Put
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
@@ -43,27 +50,6 @@ from crdtcat.writing.staged import require_in_time
 from crdtcat.writing.writer import Writer
 
 COMMIT_BYTES: Final = 128 * 2**20  # Arrow content that one version of a compaction holds, about
-
-
-@dataclass(frozen=True, eq=False)
-class Gathered:
-    """Rows to be written anew.
-
-    Attributes:
-        rows: as storage arrays of the columns; of those that were dropped, nulls.
-        entry, offset: where each is read from.
-        ages: per column, where any cell is newer than its row, the version that wrote each.
-    """
-
-    rows: pa.Table
-    entry: Integers
-    offset: Integers
-    ages: dict[str, Integers]
-
-    def take(self, index: Integers) -> Gathered:
-        """Some of the rows, in that order."""
-        ages = {name: found[index] for name, found in self.ages.items()}
-        return Gathered(self.rows.take(pa.array(index)), self.entry[index], self.offset[index], ages)
 
 
 @dataclass
@@ -138,17 +124,18 @@ class Rewriter:
             if self.waiting_bytes >= COMMIT_BYTES:
                 self._store()
             for partition, rows in self.partitioned(self.gather(batch)):
-                for piece in cut(len(rows.entry), most):
-                    self.write(partition, rows.take(piece))
+                for piece in rows.cut(most):
+                    self.write(partition, piece)
 
     def _batches(self, group: Sequence[int], most: int) -> Iterator[list[int]]:
         """The entries in row order, as many as one commit holds; those that nothing is read from last."""
-        rows, live = self.head.rows, self.head.live
-        if int(rows.live_rows(np.array(group, np.int64)).sum()) <= most:
+        live, nbytes = self.head.live, read_bytes(self.head)
+        rows = int(self.head.rows.live_rows(np.array(group, np.int64)).sum())
+        if rows <= most and nbytes[list(group)].sum(dtype=np.float64) <= COMMIT_BYTES:
             yield list(group)
             return
         mine = live[np.isin(live, group)]
-        number = np.cumsum(rows.bytes_read[mine]) // COMMIT_BYTES
+        number = np.cumsum(nbytes[mine], dtype=np.float64) // COMMIT_BYTES
         batches = [mine[number == which].tolist() for which in np.unique(number)]
         batches[-1] += np.setdiff1d(group, mine).tolist()
         yield from batches
@@ -263,12 +250,6 @@ def published(session: Session, head: Head, staged: Rewritten, writer: Writer | 
     if staged.operation == "compact" and writer is None:
         writer = session.upkeep_writer()
     return session.commit(staged.operation, body=staged.body, puts=staged.puts, seen=head, writer=writer)
-
-
-def cut(rows: int, most: int) -> Iterator[Integers]:
-    """Numbers of rows in as few pieces of at most so many as there can be, of about equal size."""
-    pieces = max(1, -(-rows // most))
-    yield from (piece for piece in np.array_split(np.arange(rows), pieces) if len(piece))
 
 
 def _joined_ages(stored: Sequence[tuple[pa.Table, dict[str, Integers]]], name: str) -> Integers:
