@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from crdtcat import Table
+from crdtcat.chunks import cutting
 from crdtcat.maintenance import Progress, compact, compact_keyed, compact_plan
 from crdtcat.maintenance.compact_plan import crowds
 from crdtcat.maintenance.rewrite import Rewriter
@@ -93,9 +94,9 @@ def gathered_most(monkeypatch: pytest.MonkeyPatch, table: Table) -> int:
     """What Arrow holds at most once the rows of some entries are gathered."""
     real, start, most = Rewriter.gather, arrow_bytes(), 0
 
-    def gather(self: Rewriter, entries: Any) -> Any:
+    def gather(self: Rewriter, *asked: Any) -> Any:
         nonlocal most
-        found = real(self, entries)
+        found = real(self, *asked)
         most = max(most, arrow_bytes() - start)
         return found
 
@@ -142,3 +143,77 @@ def test_wide_rows_make_chunks_of_fewer(monkeypatch: pytest.MonkeyPatch, key: li
     assert nbytes.max() <= 1.2 * MIB
     assert table.read().equals(before)
     assert table.compact().versions == 0
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (compact_plan, cutting):
+        monkeypatch.setattr(module, "CHUNK_BYTES_TARGET", MIB)
+
+
+def bytes_of(rows: int, nbytes: int) -> pa.Array:
+    random = np.random.default_rng(rows)
+    return pa.array([random.bytes(nbytes) for _ in range(rows)])
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("by", [None, ["n"]])
+def test_rows_that_updates_made_wide_go_into_chunks_of_fewer(
+    by: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies over chunks counts: all of it is read to write them anew."""
+    schema = pa.schema([("n", pa.int64()), ("data", pa.binary())])
+    table = lake(inline_bytes=0, chunk_rows=400).create_table("t", schema)
+    numbers = np.random.default_rng(0).permutation(800)
+    table.append(pa.table({"n": numbers, "data": pa.nulls(800, pa.binary())}))
+    table.update_rows(0, 800, pa.table({"data": bytes_of(800, 10_000)}))
+    rows = {row["n"]: row["data"] for row in table.read().to_pylist()}
+    real, most = Rewriter.gather, 0
+
+    def gather(self: Rewriter, *asked: Any) -> Any:
+        nonlocal most
+        found = real(self, *asked)
+        most = max(most, found.rows.nbytes)
+        return found
+
+    monkeypatch.setattr(Rewriter, "gather", gather)
+    table.compact(cluster_by=by)
+    assert most < 4.1 * MIB, "one of the two chunks"
+    nbytes = table.head().log.nbytes[table.head().live]
+    assert nbytes.max() <= 2 * MIB
+    assert nbytes.min() >= MIB // 4
+    found = table.read()
+    assert {row["n"]: row["data"] for row in found.to_pylist()} == rows
+    assert found["n"].to_pylist() == (numbers.tolist() if by is None else [*range(800)])
+    assert table.compact().versions == 0
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_what_compactions_at_once_left_of_wide_rows_is_taken_in_piece_by_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Few rows, and many bytes."""
+    catalog = lake(inline_bytes=0)
+    table = catalog.create_table("t", pa.schema([("n", pa.int64()), ("data", pa.binary())]))
+    for number in range(40):
+        table.append(pa.table({"n": [number], "data": bytes_of(1, MIB // 6)}))
+    other = another(catalog, inline_bytes=0).table("t")
+    arrives = held_back(other, lambda: other.compact(rows=5))
+    table.compact(rows=4)
+    arrives()
+    crowd = max(crowds(table.head()), key=len)
+    assert table.head().log.nbytes[crowd].sum() > 6 * MIB, "each row twice"
+    before = table.read()
+    real, most = Rewriter.gather, 0
+
+    def gather(self: Rewriter, *asked: Any) -> Any:
+        nonlocal most
+        found = real(self, *asked)
+        most = max(most, found.rows.nbytes)
+        return found
+
+    monkeypatch.setattr(Rewriter, "gather", gather)
+    table.compact()
+    assert most < 2.2 * MIB
+    assert table.read().equals(before)
+    assert not crowds(table.head())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtcat import Table, Version
+from crdtcat.chunks import cutting
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.version import unpack
 from tests.bounds import bounded
@@ -239,6 +241,31 @@ def test_partitioned_tables() -> None:
 def test_wrong_keys(on: Any) -> None:
     with pytest.raises(InvalidArgument, match="on="):
         written(made(0, 3)).write(made(0, 3), on=on)
+
+
+@pytest.mark.parametrize("wide", ["all", "few"])
+def test_wide_rows_that_are_inserted_or_changed_make_chunks_of_fewer(
+    wide: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where they are appended; also where most rows of the table are narrow."""
+    monkeypatch.setattr(cutting, "CHUNK_BYTES_TARGET", 64 * 1024)
+    rows = made(0, 2000)
+    table = written(rows, inline_bytes=0)
+    chance = random.Random(0)
+    text = [chance.randbytes(1000).hex() for _ in range(400)]
+    for at in range(400):
+        rows[3 * at] = {**rows[3 * at], "name": text[at][:: 1 if wide == "all" or at % 2 else 200]}
+    table.write(rows)
+    assert content(table) == rows
+    new = [{"id": 10_000 + at, "name": text[at], "value": 0.0} for at in range(400)]
+    rows = [row for at, old in enumerate(rows) for row in ([old, new[at]] if at < 400 else [old])]
+    table.write(rows)
+    assert content(table) == rows
+    log = table.head().log
+    assert len(log.nbytes) > 10
+    assert log.nbytes.max() <= 2 * 64 * 1024 + 4096
+    version = table.write(rows)
+    assert (version.rows, version.chunks) == (0, 0)
 
 
 def test_five_percent_scattered_stores_about_five_percent() -> None:

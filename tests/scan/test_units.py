@@ -56,3 +56,31 @@ def test_few_units_are_alike(
 def test_many_units_are_as_large_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _cut(_table(60), 3.5, monkeypatch)
     assert [len(unit.chunks) for unit in found] == [3] * 20
+
+
+def test_a_large_chunk_with_rows_inserted_in_many_places_is_not_read_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is more than a unit should have: cut wherever one has that much, it was read for every row in it."""
+    table = _table(4)
+    numbers = [at for n in range(4 * ROWS) for at in ((n, -n) if n % 100 == 7 else (n,))]
+    table.write(pa.table({"n": numbers}))
+    stored = int(table.head().log.nbytes.sum())
+    found = _cut(table, 0.5, monkeypatch)
+    assert sum(unit.nbytes for unit in found) < 1.2 * stored
+    assert max(unit.nbytes for unit in found) < 1.2 * CHUNK
+    assert table.read()["n"].to_pylist() == numbers
+
+
+def test_nor_are_those_that_stay_open_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of inserted rows that reach over all others: units grow until these are at most half of them."""
+    table = _table(12)
+    for turn in range(3):
+        numbers = table.read()["n"].to_pylist()
+        numbers = [at for n in numbers for at in ((n, ~n - turn * 10**6) if n % 40 == turn else (n,))]
+        table.write(pa.table({"n": numbers}))
+    stored = int(table.head().log.nbytes.sum())
+    found = _cut(table, 0.2, monkeypatch)
+    assert sum(unit.nbytes for unit in found) < 2 * stored
+    assert max(unit.nbytes for unit in found) < 2 * CHUNK
+    assert table.read()["n"].to_pylist() == numbers

@@ -29,9 +29,9 @@ Pure: rows in, row numbers out.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +108,7 @@ def cut(table: pa.Table, sizes: Sizes, *, last: bool = True) -> list[int]:
         found = fixed_boundaries(table.num_rows, fitting.greatest, last=last)
     else:
         found = boundaries(_hashes(table, deciding(table)), fitting, last=last)
-    return found if nbytes <= 2 * CHUNK_BYTES_TARGET else [*_light(table, found)]
+    return found if nbytes <= 2 * CHUNK_BYTES_TARGET else light(table, found)
 
 
 def _hashes(table: pa.Table, columns: list[str]) -> Hashes:
@@ -168,12 +168,10 @@ def _ends(hashes: Hashes, small: npt.NDArray[np.intp], sizes: Sizes, *, last: bo
         yield rows
 
 
-def _light(table: pa.Table, found: list[int]) -> Iterator[int]:
-    """The boundaries, and more in the middle of chunks with too many bytes."""
-    yield from found[:1]
-    for start, end in pairwise(found):
-        yield from _halves(table.slice(start, end - start), start)
-        yield end
+def light(table: pa.Table, found: Sequence[int]) -> list[int]:
+    """Boundaries, as `cut` gives them, and more in the middle of chunks with too many bytes."""
+    more = (_halves(table.slice(start, end - start), start) for start, end in pairwise(found))
+    return sorted([*found, *chain.from_iterable(more)])
 
 
 def _halves(piece: pa.Table, start: int) -> Iterator[int]:

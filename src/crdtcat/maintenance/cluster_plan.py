@@ -26,12 +26,14 @@ from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.read import FooterCache
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
-from crdtcat.maintenance.compact_plan import Simple, crowds
+from crdtcat.maintenance import rewrite
+from crdtcat.maintenance.compact_plan import Simple, crowds, read_bytes
 from crdtcat.maintenance.sorting import are_in_order, keys_of
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.located import Located, located
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.source import HeadStatistics, entries_overlaid
+from crdtcat.scan.units import rows_at_once
 from crdtcat.session import Session
 
 Lot = list[int]
@@ -54,14 +56,19 @@ class ClusterPlan:
         self._session, self._head, self._by = session, head, tuple(by)
 
     def unsettled(self) -> list[Lot]:
-        """Entries to be compacted before anything is sorted: those that share rows, each with the others; and
-        those with rows of another partition than their own."""
+        """Entries to be compacted before anything is sorted: those that share rows, each with the others;
+        those with rows of another partition than their own; and those that are too large to be read at
+        once."""
         head = self._head
         simple = Simple(head)
         shared = [crowd for crowd in crowds(head) if all(map(simple.is_entry, crowd))]
         crowded = {entry for crowd in shared for entry in crowd}
-        moved = [at for at in head.live[self._moved()].tolist() if at not in crowded]
-        return [*shared, *([entry] for entry in moved if simple.is_entry(entry))]
+        wanted = self._moved()
+        for at in np.flatnonzero(read_bytes(head)[head.live] > rewrite.COMMIT_BYTES).tolist():
+            entry = int(head.live[at])
+            wanted[at] |= rows_at_once(head, entry) < int(head.log.rows[entry])
+        by_itself = [at for at in head.live[wanted].tolist() if at not in crowded]
+        return [*shared, *([entry] for entry in by_itself if simple.is_entry(entry))]
 
     def lots(self) -> list[Lot]:
         """What has to be sorted, lot by lot, in the order in which their rows shall stand."""

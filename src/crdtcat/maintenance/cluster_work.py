@@ -19,7 +19,8 @@ import pyarrow as pa
 from crdtcat.head import Head, Version
 from crdtcat.log.log import NONE
 from crdtcat.maintenance.cluster_plan import Lot, keys_in
-from crdtcat.maintenance.rewrite import Counts, Gathered, Rewriter, cut
+from crdtcat.maintenance.compact_plan import read_bytes
+from crdtcat.maintenance.rewrite import Counts, Rewriter
 from crdtcat.maintenance.sorting import keys_of, ordered, parts
 from crdtcat.session import Session
 
@@ -62,7 +63,8 @@ class Sort:
         for group in self.groups:
             rows = work.gather(group)
             keys = keys_of(rows.rows, self.by, rows.entry, rows.offset)
-            _write(work, partition_of(work.head, group), rows.take(ordered(keys)), self.rows)
+            for piece in rows.take(ordered(keys)).cut(self.rows):
+                work.write(partition_of(work.head, group), piece)
         return []
 
 
@@ -89,8 +91,8 @@ class Spread:
         keys = keys_of(rows.rows, self.by, rows.entry, rows.offset)
         where: list[int] = []
         for number, part in enumerate(parts(keys, self.cuts)):
-            for piece in cut(len(part), self.rows):
-                work.write(partition_of(work.head, group), rows.take(part[piece]))
+            for piece in rows.take(part).cut(self.rows) if len(part) else ():
+                work.write(partition_of(work.head, group), piece)
                 where.append(number)
         return where
 
@@ -160,16 +162,11 @@ class Here:
 
 
 def size_of(head: Head, entries: Sequence[int]) -> int:
-    """Arrow content."""
-    return int(head.log.nbytes[list(entries)].sum(dtype=np.uint64))
+    """The Arrow content that is read of them, with what lies over them."""
+    return int(read_bytes(head)[list(entries)].sum(dtype=np.float64))
 
 
 def partition_of(head: Head, lot: Lot) -> bytes | None:
     """The partition that entries are in, all of them one."""
     number = int(head.log.partition[lot[0]])
     return None if number == NONE else head.log.partitions[number]
-
-
-def _write(work: Rewriter, partition: bytes | None, rows: Gathered, most: int) -> None:
-    for piece in cut(len(rows.entry), most):
-        work.write(partition, rows.take(piece))

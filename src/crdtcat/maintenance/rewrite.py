@@ -28,14 +28,23 @@ from crdtcat.head.columns import Column
 from crdtcat.head.naming import row_ids, tags_of
 from crdtcat.intervals.runs import Integers
 from crdtcat.log.log import NONE
-from crdtcat.maintenance.compact_plan import columns_rest_on, copy_columns, ended_columns, unlike
+from crdtcat.maintenance.compact_plan import (
+    columns_rest_on,
+    copy_columns,
+    ended_columns,
+    read_bytes,
+    unlike,
+)
+from crdtcat.maintenance.gathered import Gathered
 from crdtcat.protocol import Put
+from crdtcat.scan.as_born import Span
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.layers import OLDEST
 from crdtcat.scan.located import all_rows_of
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.shown import as_shown
+from crdtcat.scan.units import rows_at_once
 from crdtcat.session import Session
 from crdtcat.writing.bodies import joined_bodies
 from crdtcat.writing.made import Made, MadeChunk, stage_made
@@ -43,27 +52,6 @@ from crdtcat.writing.staged import require_in_time
 from crdtcat.writing.writer import Writer
 
 COMMIT_BYTES: Final = 128 * 2**20  # Arrow content that one version of a compaction holds, about
-
-
-@dataclass(frozen=True, eq=False)
-class Gathered:
-    """Rows to be written anew.
-
-    Attributes:
-        rows: as storage arrays of the columns; of those that were dropped, nulls.
-        entry, offset: where each is read from.
-        ages: per column, where any cell is newer than its row, the version that wrote each.
-    """
-
-    rows: pa.Table
-    entry: Integers
-    offset: Integers
-    ages: dict[str, Integers]
-
-    def take(self, index: Integers) -> Gathered:
-        """Some of the rows, in that order."""
-        ages = {name: found[index] for name, found in self.ages.items()}
-        return Gathered(self.rows.take(pa.array(index)), self.entry[index], self.offset[index], ages)
 
 
 @dataclass
@@ -134,24 +122,34 @@ class Rewriter:
 
         What is more than a chunk is read, and stored, a commit's worth at a time.
         """
-        for batch in self._batches(group, most):
+        for batch, within in self._batches(group, most):
             if self.waiting_bytes >= COMMIT_BYTES:
                 self._store()
-            for partition, rows in self.partitioned(self.gather(batch)):
-                for piece in cut(len(rows.entry), most):
-                    self.write(partition, rows.take(piece))
+            for partition, rows in self.partitioned(self.gather(batch, within)):
+                for piece in rows.cut(most):
+                    self.write(partition, piece)
 
-    def _batches(self, group: Sequence[int], most: int) -> Iterator[list[int]]:
-        """The entries in row order, as many as one commit holds; those that nothing is read from last."""
-        rows, live = self.head.rows, self.head.live
-        if int(rows.live_rows(np.array(group, np.int64)).sum()) <= most:
-            yield list(group)
+    def _batches(self, group: Sequence[int], most: int) -> Iterator[tuple[list[int], Span | None]]:
+        """The entries in row order, as many as one commit holds; those that nothing is read from last. Before
+        them, part by part, those over which so much lies that they are not read at once."""
+        live, nbytes = self.head.live, read_bytes(self.head)
+        rows = int(self.head.rows.live_rows(np.array(group, np.int64)).sum())
+        if rows <= most and nbytes[list(group)].sum(dtype=np.float64) <= COMMIT_BYTES:
+            yield list(group), None
             return
-        mine = live[np.isin(live, group)]
-        number = np.cumsum(rows.bytes_read[mine]) // COMMIT_BYTES
-        batches = [mine[number == which].tolist() for which in np.unique(number)]
-        batches[-1] += np.setdiff1d(group, mine).tolist()
-        yield from batches
+        left: list[int] = []
+        for entry in group:
+            count, at_once = int(self.head.log.rows[entry]), rows_at_once(self.head, entry)
+            if at_once == count:
+                left.append(entry)
+                continue
+            for first in range(0, count, at_once):
+                yield [entry], (first, min(first + at_once, count))
+        mine = live[np.isin(live, left)]
+        number = np.cumsum(nbytes[mine], dtype=np.float64) // COMMIT_BYTES
+        batches = [mine[number == which].tolist() for which in np.unique(number)] or [[]]
+        batches[-1] += np.setdiff1d(left, mine).tolist()
+        yield from ((batch, None) for batch in batches if batch)
 
     def _store(self) -> None:
         """Store what waits. It is part of the version that is published next; until then, garbage."""
@@ -168,13 +166,19 @@ class Rewriter:
         self._waiting, self.waiting_bytes = [], 0
         return made
 
-    def gather(self, entries: Sequence[int]) -> Gathered:
-        """All rows of some entries, in row order. Whoever asks writes them, each once, before publishing."""
+    def gather(self, entries: Sequence[int], within: Span | None = None) -> Gathered:
+        """All rows of some entries, in row order; or some of one, and the others by other calls. Whoever asks
+        writes them, each once, before publishing."""
         chosen = np.sort(np.array(entries, np.int64))
         entry, offset = all_rows_of(self.head, chosen)
+        first = 0
+        if within is not None:
+            first, stop = within
+            inside = (offset >= first) & (offset < stop)
+            entry, offset = entry[inside], offset[inside]
         columns = (*self.columns, *self._ended)
-        stored = [self._changed.read_with_ages(int(at), columns) for at in chosen]
-        base = np.cumsum([0, *(table.num_rows for table, _ in stored)])
+        stored = [self._changed.read_with_ages(int(at), columns, within) for at in chosen]
+        base = np.cumsum([0, *(table.num_rows for table, _ in stored)]) - first
         index = base[np.searchsorted(chosen, entry)] + offset
         rows = pa.concat_tables([table for table, _ in stored]).combine_chunks().take(pa.array(index))
         ages = {
@@ -183,11 +187,13 @@ class Rewriter:
             if any(column.name in found for _, found in stored)
         }
         shown = [ages[column.name] for column in self.columns if column.name in ages]
-        self._replaced += entries
-        self.counts.chunks_before += len(entries)
         self.counts.cells_folded += sum(int((found > OLDEST).sum()) for found in shown)
-        spare = self.head.rows.spare_rows(chosen)
-        self.counts.rows_left_out += int(self.head.log.rows[chosen].sum()) - len(index) - spare
+        self.counts.rows_left_out -= len(index)
+        if not first:
+            self._replaced += entries
+            self.counts.chunks_before += len(entries)
+            spare = self.head.rows.spare_rows(chosen)
+            self.counts.rows_left_out += int(self.head.log.rows[chosen].sum()) - spare
         return Gathered(rows, entry, offset, ages)
 
     def partitioned(self, gathered: Gathered) -> Iterator[tuple[bytes | None, Gathered]]:
@@ -263,12 +269,6 @@ def published(session: Session, head: Head, staged: Rewritten, writer: Writer | 
     if staged.operation == "compact" and writer is None:
         writer = session.upkeep_writer()
     return session.commit(staged.operation, body=staged.body, puts=staged.puts, seen=head, writer=writer)
-
-
-def cut(rows: int, most: int) -> Iterator[Integers]:
-    """Numbers of rows in as few pieces of at most so many as there can be, of about equal size."""
-    pieces = max(1, -(-rows // most))
-    yield from (piece for piece in np.array_split(np.arange(rows), pieces) if len(piece))
 
 
 def _joined_ages(stored: Sequence[tuple[pa.Table, dict[str, Integers]]], name: str) -> Integers:

@@ -11,6 +11,7 @@ there it becomes the column's, or null where that does not hold it either.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,22 +29,33 @@ NOWHERE = -1
 """In place of the chunk that a cell was born in, where there is none."""
 
 
+Span = tuple[int, int]
+"""Some rows of a chunk: the first, and the one behind the last."""
+
+
+class Part(NamedTuple):
+    """Rows of a chunk: some, or all of them."""
+
+    chunk: int
+    within: Span | None = None
+
+
 class AsBorn:
     """Reads what copies of one head hold as what it was written as. No request."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
 
-    def births(self, copy: int) -> Integers:
+    def births(self, copy: Part) -> Integers:
         """Per row of a copy in a table without a key, the chunk it was born in."""
         rows, log = self._head.rows, self._head.log
-        birth, start, stop, at = rows.tags.rows_with_places(rows.copies[copy].rows)
+        birth, start, stop, at = rows.tags.rows_with_places(rows.copies[copy.chunk].rows)
         owner, offset = expand(stop - start)
-        found = np.full(int(log.rows[copy]), NOWHERE, np.int64)
+        found = np.full(int(log.rows[copy.chunk]), NOWHERE, np.int64)
         found[at[owner] + offset] = birth[owner]
-        return found
+        return found if copy.within is None else found[slice(*copy.within)]
 
-    def cells(self, copy: int, instance: ColumnId, ages: Integers | None) -> Integers:
+    def cells(self, copy: Part, instance: ColumnId, ages: Integers | None) -> Integers:
         """Per row of such a copy, the chunk that its cell of a column was born in. `ages`: per row, the
         version that wrote it; negative where that is the row's own."""
         found = self.births(copy)

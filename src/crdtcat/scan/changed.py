@@ -26,7 +26,7 @@ from crdtcat.format.sections import Array
 from crdtcat.head.columns import Column
 from crdtcat.head.patches import BY_STAMPS
 from crdtcat.intervals.runs import Integers
-from crdtcat.scan.as_born import AsBorn
+from crdtcat.scan.as_born import AsBorn, Part, Span
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.holding import Held, Holding, Source, stamps_by_field
 from crdtcat.scan.layers import OLDEST, Layer, Orders
@@ -49,17 +49,20 @@ class ChangedEntries:
         self._holding, self._visible = Holding(plan.head), Visible(plan.head)
         self._born = AsBorn(plan.head)
 
-    def read(self, entry: int, columns: Sequence[Column]) -> pa.Table:
-        """All rows of an entry, deleted ones too, as storage arrays of the columns' types."""
-        return self.read_all((entry,), columns)[0]
+    def read(self, entry: int, columns: Sequence[Column], within: Span | None = None) -> pa.Table:
+        """The rows of an entry, deleted ones too, as storage arrays of the columns' types. `within`: some of
+        them only; what lies over others is not read."""
+        return self._read((entry,), columns, within=within)[0][0]
 
     def read_all(self, entries: Sequence[int], columns: Sequence[Column]) -> list[pa.Table]:
-        """The same for several entries. Those that are neighbours in a segment are fetched together."""
-        return self._read(entries, columns, with_ages=False)[0]
+        """All rows of several entries. Those that are neighbours in a segment are fetched together."""
+        return self._read(entries, columns)[0]
 
-    def read_with_ages(self, entry: int, columns: Sequence[Column]) -> tuple[pa.Table, dict[str, Integers]]:
+    def read_with_ages(
+        self, entry: int, columns: Sequence[Column], within: Span | None = None
+    ) -> tuple[pa.Table, dict[str, Integers]]:
         """As `read`, and per column, where any cell is newer than its row, the age of each."""
-        (rows,), ages = self._read((entry,), columns, with_ages=True)
+        (rows,), ages = self._read((entry,), columns, within=within, with_ages=True)
         return rows, {name: found for name, found in ages.items() if (found > OLDEST).any()}
 
     def fetch_ahead(self, source: int, age: int, columns: Sequence[Column]) -> None:
@@ -74,9 +77,12 @@ class ChangedEntries:
         """The stored columns of a chunk that are fetched to be laid over entries."""
         return self._holding.held(source, age, columns).names
 
-    def sources(self, entry: int) -> set[tuple[int, int]]:
-        """The chunks that lie over an entry and show there, with their ages."""
-        return {(sheet.source, sheet.age) for sheet in self._visible.sheets_of(entry, self._needed)}
+    def sources(self, entry: int, within: Span) -> set[tuple[int, int]]:
+        """The chunks that lie over some rows of an entry and show, with their ages."""
+        sheets = self._visible.sheets_of(entry, self._needed)
+        if within != (0, int(self._head.log.rows[entry])):
+            sheets = [sheet for sheet in sheets if self._visible.reaches(sheet, within)]
+        return {(sheet.source, sheet.age) for sheet in sheets}
 
     def _wanted(
         self, entry: int, columns: Sequence[Column], *, with_ages: bool
@@ -93,12 +99,23 @@ class ChangedEntries:
         return tuple(dict.fromkeys(wanted)), stamps
 
     def _read(
-        self, entries: Sequence[int], columns: Sequence[Column], *, with_ages: bool
+        self,
+        entries: Sequence[int],
+        columns: Sequence[Column],
+        *,
+        within: Span | None = None,
+        with_ages: bool = False,
     ) -> tuple[list[pa.Table], dict[str, Integers]]:
-        """Entries, and per column the ages of the cells of all of them, where ages matter."""
+        """Entries, and per column the ages of the cells of all of them, where ages matter. `within`: some
+        rows of the only one."""
         wanted = [self._wanted(entry, columns, with_ages=with_ages) for entry in entries]
         sources = [self._holding.sources(columns, entry) for entry in entries]
         stored: Iterable[pa.Table] = self._chunks.each(entries, [names for names, _ in wanted])
+        sizes = self._head.log.rows[list(entries)].astype(np.int64)
+        if within is not None:
+            first, stop = within
+            sizes = np.array([stop - first])
+            stored = (rows.slice(first, stop - first) for rows in stored)
         ages: list[dict[str, Integers]] = [{} for _ in entries]
         if any(stamps for _, stamps in wanted):  # else each is decoded when its turn comes
             stored = list(stored)
@@ -106,10 +123,10 @@ class ChangedEntries:
                 self._own_ages(columns, held, rows, stamps)
                 for held, rows, (_, stamps) in zip(sources, stored, wanted, strict=True)
             ]
-        sizes = self._head.log.rows[list(entries)].astype(np.int64)
         start = np.concatenate(([0], np.cumsum(sizes)))
         sheets = [self._visible.sheets_of(entry, columns) for entry in entries]
-        layers = self._laid(Over(self._head.rows, sheets, start), ages, sizes, columns, with_ages=with_ages)
+        above = Over(self._head.rows, sheets, start, within)
+        layers = self._laid(above, ages, sizes, columns, with_ages=with_ages)
         orders = Orders(start)
         cells = [layers[column.name].cells(orders) for column in columns]
         tables = []
@@ -118,7 +135,7 @@ class ChangedEntries:
             for column, source, owned, over in zip(
                 columns, sources[at], self._owned(entry, sources[at]), cells, strict=True
             ):
-                base = self._base(column, source, entry, rows, ages[at].get(column.name))
+                base = self._base(column, source, Part(entry, within), rows, ages[at].get(column.name))
                 arrays.append(replaced(base, None if over is None else over[at], owned=owned))
             tables.append(pa.Table.from_arrays(arrays, names=[column.name for column in columns]))
         return tables, {name: layer.ages for name, layer in layers.items() if layer.ages is not None}
@@ -157,18 +174,18 @@ class ChangedEntries:
         }
 
     def _base(
-        self, column: Column, source: Source, entry: int, stored: pa.Table, ages: Integers | None
+        self, column: Column, source: Source, part: Part, stored: pa.Table, ages: Integers | None
     ) -> pa.Array:
         """What an entry itself has of a column; `ages`: of its cells, where they differ."""
         field = source.field
-        if field is not None and not source.fits and entry in self._head.rows.copies:
-            values = self._as_born(column, field, entry, plain(stored.select([field.name])), ages)
+        if field is not None and not source.fits and part.chunk in self._head.rows.copies:
+            values = self._as_born(column, field, part, plain(stored.select([field.name])), ages)
         else:
             values = _as_stored(column, source, stored)
-        return self._unhidden(field, entry, values, ages)
+        return self._unhidden(field, part, values, ages)
 
     def _as_born(
-        self, column: Column, field: StoredField, copy: int, stored: pa.Table, ages: Integers | None
+        self, column: Column, field: StoredField, copy: Part, stored: pa.Table, ages: Integers | None
     ) -> pa.Array:
         born = self._born.cells(copy, field.column, ages)
         return self._born.column(column, field, stored.column(field.name).chunks, born)
@@ -212,7 +229,7 @@ class ChangedEntries:
                 if source.fits:
                     values = _values_over(column, source, stored, place)
                 else:
-                    values = self._as_born(column, field, chunk, stored, ages)
+                    values = self._as_born(column, field, Part(chunk), stored, ages)
                 values = self._without_ended(field, values, ages)
                 ages = ages[place]
             else:
@@ -224,13 +241,13 @@ class ChangedEntries:
         return self._chunks.kept(chunk, held.names) if held.names else pa.table({})
 
     def _unhidden(
-        self, field: StoredField | None, entry: int, base: pa.Array, ages: Integers | None
+        self, field: StoredField | None, part: Part, base: pa.Array, ages: Integers | None
     ) -> pa.Array:
         """A copy's column without the values that a drop had seen: its cells are of several versions."""
         head = self._head
-        if entry not in head.rows.copies or field is None or field.column not in head.columns.hidden:
+        if part.chunk not in head.rows.copies or field is None or field.column not in head.columns.hidden:
             return base
-        births = self._born.births(entry)
+        births = self._born.births(part)
         author = np.where(births < 0, OLDEST, head.log.chunk_version[births].astype(np.int64))
         return self._without_ended(
             field, base, author if ages is None else np.where(ages > OLDEST, ages, author)

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from crdtcat.chunks.read import FooterCache, Verify
 from crdtcat.intervals.runs import Integers
+from crdtcat.scan.as_born import Span
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.masks import mask
@@ -99,8 +100,8 @@ class Execution:
         begun: set[tuple[int, int]] = set()
         waiting: deque[Unit] = deque()
         for unit in units(self._plan):
-            for entry in unit.chunks if unit.strips is not None else ():
-                for source in self._changed.sources(entry) - begun:
+            for entry, span in unit.spans.items():
+                for source in self._changed.sources(entry, span) - begun:
                     begun.add(source)
                     pool.submit(self._changed.fetch_ahead, *source, self._plan.needed)
             waiting.append(unit)
@@ -121,7 +122,7 @@ class Execution:
                 yield number, chunk, _names(unit.sources)
                 continue
             yield number, chunk, self._changed.names(chunk, columns)
-            for source, age in self._changed.sources(chunk):
+            for source, age in self._changed.sources(chunk, unit.spans[chunk]):
                 yield None, source, self._changed.names_over(source, age, columns)
 
     def read(self, unit: Unit) -> list[pa.Table]:
@@ -160,9 +161,11 @@ class Execution:
         """
         assert unit.strips is not None
         plan = self._plan
-        tables = [self._changed.read(chunk, plan.needed) for chunk in unit.chunks]
+        spans = unit.spans
+        tables = [self._read(chunk, spans[chunk]) for chunk in unit.chunks]
         number = {chunk: at for at, chunk in enumerate(unit.chunks)}
-        base = np.cumsum([0, *(table.num_rows for table in tables)])
+        base = np.cumsum([0, *(table.num_rows for table in tables)])[:-1]
+        base -= [spans[chunk][0] for chunk in unit.chunks]
         rows = [plan.head.rows.live_offsets(*strip) for strip in unit.strips]
         owner = np.repeat([number[entry] for entry, _, _ in unit.strips], [len(part) for part in rows])
         offset = np.concatenate(rows) if rows else np.empty(0, np.int64)
@@ -174,6 +177,10 @@ class Execution:
             kept = mask(plan.filter, _looked_at(plan, table))
             table, place = table.filter(kept), place[np.asarray(kept.fill_null(fill_value=False))]
         return table, place
+
+    def _read(self, chunk: int, span: Span) -> pa.Table:
+        within = None if span == (0, int(self._plan.head.log.rows[chunk])) else span
+        return self._changed.read(chunk, self._plan.needed, within)
 
     def _shown(self, sources: Sources, stored: pa.Table, *, whole: bool) -> pa.Table:
         filter = self._plan.filter

@@ -24,6 +24,7 @@ from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.read_otherwise import Shown, matched, read_otherwise
 from crdtcat.scan.shown import brought
+from crdtcat.scan.units import rows_at_once
 from crdtcat.store import Store
 from crdtcat.support.cached import cached_property
 
@@ -98,8 +99,9 @@ class Side:
         for first, last in zip(edges.tolist(), ends.tolist(), strict=True):
             some = parts.take(np.arange(first, last))
             owner, along = expand(some.stop - some.start)
-            births = some.birth[owner], some.start[owner] + along
-            yield self._taken(int(some.entry[0]), some.at[owner] + along), births
+            birth, start, at = some.birth[owner], some.start[owner] + along, some.at[owner] + along
+            for chosen in self._at_once(int(some.entry[0]), at):
+                yield self._taken(int(some.entry[0]), at[chosen]), (birth[chosen], start[chosen])
 
     def read_at(self, birth: Integers, offset: Integers) -> pa.Table:
         """Rows by birth, in the order given."""
@@ -110,18 +112,25 @@ class Side:
         parts, places = [], []
         for one in np.unique(entry).tolist():
             mine = np.flatnonzero(entry == one)
-            parts.append(self._taken(one, at[mine]))
-            places.append(mine)
+            for chosen in self._at_once(one, at[mine]):
+                parts.append(self._taken(one, at[mine[chosen]]))
+                places.append(mine[chosen])
         order = np.argsort(np.concatenate(places))
         return pa.concat_tables(parts).combine_chunks().take(pa.array(order))
+
+    def _at_once(self, entry: int, offsets: Integers) -> Iterator[Integers]:
+        """Which of some rows of an entry to read together: all of them, nearly always."""
+        part = offsets // rows_at_once(self.head, entry)
+        yield from (np.flatnonzero(part == number) for number in np.unique(part).tolist())
 
     def _taken(self, entry: int, offsets: Integers) -> pa.Table:
         """Rows of one entry, as storage arrays of the columns of the feed."""
         there = list({column.name: column for column in self.columns if column is not None}.values())
-        rows = self._changed.read(entry, there)
+        first, stop = int(offsets.min()), int(offsets.max()) + 1
+        rows = self._changed.read(entry, there, (first, stop))
         if not there:  # nothing to gather, and none of the rows may get lost
-            rows = pa.table({"": pa.nulls(int(self.head.log.rows[entry]))})
-        return brought(rows.take(pa.array(offsets)), self.columns, self.wanted)
+            rows = pa.table({"": pa.nulls(stop - first)})
+        return brought(rows.take(pa.array(offsets - first)), self.columns, self.wanted)
 
 
 def _numbers(part: Log, whole: Log) -> Array:

@@ -3,9 +3,13 @@
 Entries that are read whole and as they are go together while they are neighbours in one segment, or in
 version files, with the same columns. Others go together while their rows alternate: where something was
 inserted into the middle of a chunk, that chunk and the inserted one are one unit, so that each is read once.
-A unit that grows too large is cut all the same, and the chunks on both sides of the cut are read twice.
+A unit that grows too large is cut all the same, and the chunks on both sides of the cut are read twice. Not
+while those are most of it, up to `MOST` times the size: a large chunk with rows inserted in a thousand places
+would be read a thousand times.
+
 Changed entries of which every row is shown go together too. What lies over entries counts as they do: all of
-it is in memory while they are read.
+it is in memory while they are read. An entry over which more lies than may be in one unit is read part by
+part.
 """
 
 from __future__ import annotations
@@ -19,9 +23,12 @@ import numpy as np
 
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head.columns import Column
+from crdtcat.head.head import Head
+from crdtcat.scan.as_born import Span
 from crdtcat.scan.plan import Plan
 
 UNIT_BYTES: Final = 32 * 2**20  # Arrow content read by one request to a segment
+MOST: Final = 16  # times as much may be in one, where cutting it would be to read most of it again
 FEW: Final = 16  # units, of which the last matters: if it is short, the other threads' work is waited for
 INLINED: Final = 256  # chunks in version files that are decoded one after the other
 
@@ -51,10 +58,30 @@ class Unit:
     strips: tuple[tuple[int, int, int], ...] | None = None
     all_rows: bool = False
 
+    @property
+    def spans(self) -> dict[int, Span]:
+        """With strips, per chunk, the least run of its rows that has all of them."""
+        found: dict[int, Span] = {}
+        for chunk, start, stop in self.strips or ():
+            first, last = found.get(chunk, (start, stop))
+            found[chunk] = min(first, start), max(last, stop)
+        return found
+
 
 def units(plan: Plan, *, together: bool = True) -> Iterator[Unit]:
     """The plan cut into units, in row order; `together`: changed entries too, where they can be."""
     return _together(_cut(plan), _Share(plan)) if together else _cut(plan)
+
+
+def rows_at_once(head: Head, entry: int) -> int:
+    """How many rows of an entry are read at once: all of them, unless so much lies over it that it is most of
+    what is read, and too much; then as many as take what the entry itself does, which is decoded each time,
+    or a quarter of the most."""
+    held, rows = int(head.log.nbytes[entry]), int(head.log.rows[entry])
+    nbytes = held if head.rows.is_plain else int(head.rows.bytes_read[entry])
+    if nbytes <= max(MOST * UNIT_BYTES, 2 * held):
+        return rows
+    return max(1, rows * max(held, MOST * UNIT_BYTES // 4) // nbytes)
 
 
 class _Share:
@@ -174,7 +201,7 @@ class _Mixed:
     """Entries whose rows are changed, or alternate."""
 
     def __init__(self, plan: Plan) -> None:
-        self._log, self._rows = plan.head.log, plan.head.rows
+        self._head, self._log, self._rows = plan.head, plan.head.log, plan.head.rows
         self.whole = dict(zip(plan.chunks.tolist(), plan.whole.tolist(), strict=True))
         kept = np.isin(plan.head.rows.strips.entry, plan.chunks)
         columns = [column[kept].tolist() for column in plan.head.rows.strips]
@@ -186,7 +213,7 @@ class _Mixed:
         self._gathered: list[tuple[int, int, int]] = []
         self._open: set[int] = set()
         self._chunks: dict[int, None] = {}
-        self._size = 0
+        self._size, self._again = 0, 0
 
     @property
     def is_open(self) -> bool:
@@ -196,18 +223,44 @@ class _Mixed:
     def add(self, strip: tuple[int, int, int]) -> Iterator[Unit]:
         """Take one more; gives a unit once no entry in it has more rows to come, or it is too large."""
         entry = strip[0]
-        self._gathered.append(strip)
+        nbytes = int(self._nbytes[entry])
         self._left[entry] -= 1
+        at_once = rows_at_once(self._head, entry)
+        if at_once < int(self._log.rows[entry]):
+            yield from self._rest()
+            yield from self._parts(strip, at_once)
+            return
+        self._gathered.append(strip)
         if entry not in self._chunks:
             self._chunks[entry] = None
-            self._size += int(self._nbytes[entry])
-        (self._open.add if self._left[entry] else self._open.discard)(entry)
-        if not self._open or self._size > UNIT_BYTES:
+            self._size += nbytes
+        if self._left[entry] and entry not in self._open:
+            self._open.add(entry)
+            self._again += nbytes
+        elif not self._left[entry] and entry in self._open:
+            self._open.discard(entry)
+            self._again -= nbytes
+        is_large = self._size > UNIT_BYTES and 2 * self._again <= self._size
+        if not self._open or is_large or self._size > MOST * UNIT_BYTES:
+            yield from self._rest()
+
+    def _rest(self) -> Iterator[Unit]:
+        """What was gathered, whatever is still to come."""
+        if self._gathered:
             chunks = tuple(self._chunks)
             whole = tuple(self.whole[chunk] for chunk in chunks)
             strips = tuple(self._gathered)
             yield Unit(chunks, whole, (), None, self._size, strips, all_rows=self._is_all(strips))
-            self._gathered, self._open, self._chunks, self._size = [], set(), {}, 0
+            self._gathered, self._open, self._chunks = [], set(), {}
+            self._size, self._again = 0, 0
+
+    def _parts(self, strip: tuple[int, int, int], at_once: int) -> Iterator[Unit]:
+        entry, start, stop = strip
+        of_row = int(self._nbytes[entry]) / int(self._log.rows[entry])
+        for first in range(start, stop, at_once):
+            part = entry, first, min(first + at_once, stop)
+            size = int(of_row * (part[2] - first))
+            yield Unit((entry,), (self.whole[entry],), (), None, size, (part,))
 
     def _is_all(self, strips: tuple[tuple[int, int, int], ...]) -> bool:
         """Whether strips are all rows of one entry, none of them deleted."""

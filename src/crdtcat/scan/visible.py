@@ -23,6 +23,7 @@ from crdtcat.head.head import Head
 from crdtcat.head.patches import BY_STAMPS, Sheet
 from crdtcat.head.rows import Rows
 from crdtcat.intervals.runs import Integers, expand
+from crdtcat.scan.as_born import Span
 
 
 class Visible:
@@ -41,6 +42,12 @@ class Visible:
         if found is None:
             found = self._known[key] = self._uncovered(entry, columns)
         return found
+
+    def reaches(self, sheet: Sheet, within: Span) -> bool:
+        """Whether what a chunk has lies over any of some rows of its entry. O(its cells over that)."""
+        patches, mine = self._head.rows.patches, slice(sheet.first, sheet.last)
+        at = patches.at[mine]
+        return bool(((at < within[1]) & (at + patches.length[mine] > within[0])).any())
 
     def _uncovered(self, entry: int, columns: Sequence[Column]) -> list[Sheet]:
         head = self._head
@@ -90,10 +97,17 @@ class Over:
         rows: of their head.
         sheets: what lies over each.
         start: the number of each entry's first row among the rows of all of them.
+        within: if there is one entry, of which rows.
     """
 
-    def __init__(self, rows: Rows, sheets: Sequence[Sequence[Sheet]], start: Integers) -> None:
-        self._rows = rows
+    def __init__(
+        self,
+        rows: Rows,
+        sheets: Sequence[Sequence[Sheet]],
+        start: Integers,
+        within: Span | None = None,
+    ) -> None:
+        self._rows, self._within = rows, within
         self._sheets: dict[tuple[int, int], list[tuple[int, slice]]] = {}
         for mine, before in zip(sheets, start[:-1].tolist(), strict=True):
             for age, source, first, last in mine:
@@ -112,4 +126,9 @@ class Over:
             if (length != 1).any():  # else every row stands alone, as scattered ones do
                 owner, offset = expand(length)
                 target, place = target[owner] + offset, place[owner] + offset
-            yield chunk, age, target, place
+            if self._within is not None:
+                first, stop = self._within
+                inside = (target >= first) & (target < stop)
+                target, place = target[inside] - first, place[inside]
+            if len(target):
+                yield chunk, age, target, place

@@ -12,12 +12,14 @@ widened, or becomes a new column of the name. They stand in the data's order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from crdtcat.cas.reading import EVERYTHING
+from crdtcat.chunks.cutting import light
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.statistics import nanoseconds_per_unit, time_range
 from crdtcat.difference import EditScript, difference
@@ -130,12 +132,15 @@ class _Work:
         """New rows between others, behind the row each run follows."""
         chunks: list[MadeChunk] = []
         insertions: list[Insertion] = []
+        target = self._new.target()
         for partition, within in self._new.by_partition(runs):
-            for group in _groups(within, self._new.target):
-                rows = self._new.take(np.concatenate([np.arange(at, at + n) for _, at, n in group.tolist()]))
-                starts = np.concatenate(([0], np.cumsum(group[:-1, 2]))).astype(np.uint32)
-                insertions.append(Insertion(first + len(chunks), starts, self._old.anchors(group[:, 0])))
-                chunks.append(MadeChunk(rows, self._become.fit.fields, partition=partition))
+            for group in _groups(within, target):
+                taken = self._new.take(np.concatenate([np.arange(at, at + n) for _, at, n in group.tolist()]))
+                for start, stop in pairwise(light(taken, [0, taken.num_rows])):
+                    some, rows = _between(group, start, stop), taken.slice(start, stop - start)
+                    starts = np.concatenate(([0], np.cumsum(some[:-1, 2]))).astype(np.uint32)
+                    insertions.append(Insertion(first + len(chunks), starts, self._old.anchors(some[:, 0])))
+                    chunks.append(MadeChunk(rows, self._become.fit.fields, partition=partition))
         return chunks, tuple(insertions)
 
     def _moments(self, runs: Integers) -> tuple[int, int] | None:
@@ -157,12 +162,13 @@ class _Work:
         fields = {field.name: field for field in self._become.fit.fields}
         for names, which in change_sets(script):
             stored: tuple[StoredField, ...] = tuple(fields[name] for name in names)
-            pieces = np.array_split(which, max(1, -(-len(which) // self._new.target)))
-            for piece in pieces:
+            for piece in np.array_split(which, max(1, -(-len(which) // self._new.target(names)))):
                 rows = self._new.take(script.updated_new[piece], names)
                 entry, offset = self._old.locate(script.updated_old[piece])
-                overlays.append(Overlay(first + len(chunks), row_ids(self._head, entry, offset)))
-                chunks.append(MadeChunk(rows, stored, OVERLAY))
+                for start, stop in pairwise(light(rows, [0, rows.num_rows])):
+                    over = row_ids(self._head, entry[start:stop], offset[start:stop])
+                    overlays.append(Overlay(first + len(chunks), over))
+                    chunks.append(MadeChunk(rows.slice(start, stop - start), stored, OVERLAY))
         return chunks, tuple(overlays)
 
 
@@ -196,3 +202,11 @@ def _groups(runs: Integers, target: int) -> Iterator[Integers]:
                 pieces, held = [], 0
     if pieces:
         yield np.array(pieces, np.int64)
+
+
+def _between(runs: Integers, start: int, stop: int) -> Integers:
+    """Of some runs of inserted rows the rows with these numbers, counted through all of them."""
+    first = np.cumsum(runs[:, 2]) - runs[:, 2]
+    begin, end = np.maximum(first, start), np.minimum(first + runs[:, 2], stop)
+    found: Integers = np.column_stack((runs[:, 0], runs[:, 1] + begin - first, end - begin))[begin < end]
+    return found

@@ -67,7 +67,7 @@ class NewSide:
         if partitioning.fields:
             parts = [(encode_values(values), part) for values, part in partitioning.split(shown)]
             shown = pa.concat_tables([part for _, part in parts]) if parts else shown
-        self.shown, self.target = shown, sizes.target
+        self.shown, self._sizes = shown, sizes
         pieces = [
             part.slice(start, stop - start)
             for _, part in parts
@@ -84,6 +84,11 @@ class NewSide:
         ]
         self.partitions = [values for values, _ in parts]
         self.ends = np.cumsum([0, *(part.num_rows for _, part in parts)])
+
+    def target(self, names: Sequence[str] | None = None) -> int:
+        """How many rows a chunk of these columns should have: of wide ones fewer."""
+        rows = self.rows if names is None else self.rows.select(list(names))
+        return self._sizes.within(rows.nbytes, rows.num_rows).target
 
     def take(self, rows: Integers, names: Sequence[str] | None = None) -> pa.Table:
         """Some rows, rising, as storage arrays, each column in one piece."""
