@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.cas.reading import EVERYTHING
+from crdtcat.cas.standing_back import head_to_change
 from crdtcat.chunks.cutting import light
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.statistics import nanoseconds_per_unit, time_range
@@ -59,7 +60,7 @@ def write(
 ) -> Version:
     """Make the table equal `data`. A refresh, a read of chunks that differ, then 1 to 3 PUTs."""
     check_commit(metadata, key)
-    head = session.head()
+    head = head_to_change(session)
     session.looked(head, EVERYTHING)
     known = known_with(head, session.known)
     rows = Incoming.of(data).reader(known).read_all()
