@@ -28,7 +28,7 @@ from crdtcat.spark.worker import SentAhead, pages_kept, task_begins
 from crdtcat.support.arguments import require_flag, require_names
 from crdtcat.support.interrupts import carried_through
 from crdtcat.table import Table
-from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
+from crdtcat.verbs.parts import commit_parts, plan_declared, plan_parts
 from crdtcat.verbs.rows import check_commit
 from crdtcat.writing.part import Part, Staging
 
@@ -177,7 +177,7 @@ def plan_write(
     if found is None and by_task:
         found = catalog.create_table(table, columns, partition_by=partition_by, key=key, exist_ok=True)
     if found is None:
-        staging = plan_new(catalog.store, catalog.options, columns, partition_by, key)
+        staging = plan_declared(catalog.store, catalog.options, columns, partition_by, key)
     else:
         _check_settings(found, partition_by, key)
         staging = plan_parts(found._session, columns, evolve=evolve, overwrite=overwrite)
