@@ -108,5 +108,5 @@ def test_an_import_into_a_table_that_could_not_be_made_is_refused_before_rows(tm
 @pytest.mark.parametrize("query", ["", 5, ["load"]])
 def test_a_name_that_is_none_is_refused(query: Any) -> None:
     """An empty one, of a variable that nobody set, would have every later write count as a repetition."""
-    with pytest.raises(InvalidArgument, match="query=.*which names this write and no other"):
+    with pytest.raises(InvalidArgument, match=r"query=.*which names this write and no other"):
         keys.saved(query)
