@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
+import pytest
+
 from crdtcat import Catalog
+from crdtcat.errors import NotFound
 from crdtcat.table import Table
 from tests.catalog.lakes import objects
 from tests.cost.places import SCHEMA, Place, asked, few, many
@@ -65,6 +70,23 @@ def test_opening_a_branch(place: Place) -> None:
     assert asked(catalog, lambda: catalog.table("t", "b")) == {"get": 2}
     assert asked(catalog, lambda: catalog.table("t", "b")) == {}
     assert asked(catalog, lambda: catalog.table("t", "c")) == {"get": 2 + 1}
+
+
+def test_a_pickled_handle_knows_its_branches(place: Place) -> None:
+    """Each task of Spark has a copy: it would open the branch anew."""
+    catalog, table = _started(place)
+    table.branch("b").branch("c")
+    catalog.table("t", "c")
+
+    def version_of(branch: str) -> int:
+        copied: Catalog = pickle.loads(pickle.dumps(catalog))
+        assert asked(copied, lambda: copied.commit("t", few(), branch=branch)) == {"put": 1}
+        return copied.table("t", branch).head().version
+
+    assert [version_of("b"), version_of("c")] == [6, 6]
+    table.delete_branch("c")
+    with pytest.raises(NotFound):
+        pickle.loads(pickle.dumps(catalog)).commit("t", few(), branch="c")
 
 
 def test_reading_a_branch(place: Place) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -23,6 +24,8 @@ from crdtcat.spark import load, save
 from crdtcat.spark.writing import Report, WritePlan, plan_write
 from tests.faults.lines import Lines
 from tests.spark.rows import FAILING, values
+
+ID = StructType([StructField("id", LongType())])
 
 
 @pytest.mark.parametrize("commit", ["job", "task"])
@@ -70,7 +73,7 @@ def test_a_stage_that_runs_again_counts_once(spark: Any, tmp_path: Path, commit:
 def test_two_attempts_of_a_task_that_both_end_count_once(tmp_path: Path, commit: str, told: int) -> None:
     """What speculation makes of a slow task; whichever attempt Spark tells the driver of."""
     lake = Catalog(tmp_path, inline_bytes=0, upkeep=False)
-    plan = plan_write(lake, "t", StructType([StructField("id", LongType())]), commit=commit)
+    plan = plan_write(lake, "t", ID, commit=commit)
     rows = [[pa.record_batch({"id": pa.array(range(at, at + 5))})] for at in (0, 5)]
     both = threading.Barrier(2)
 
@@ -86,6 +89,30 @@ def test_two_attempts_of_a_task_that_both_end_count_once(tmp_path: Path, commit:
     assert sorted(table.read().column("id").to_pylist()) == list(range(10))
     assert table.head().version == (2 if commit == "task" else 1)
     assert len(table.head().void) == (1 if commit == "task" else 0)
+
+
+@pytest.mark.parametrize(("mode", "branch"), [("merge", "b"), ("cas", "main")])
+def test_tasks_of_one_process_open_the_table_once(tmp_path: Path, mode: str, branch: str) -> None:
+    """Each task is sent the plan. Opened anew by every task, a branch is looked up each time, and a log in
+    CAS mode is read from its beginning: as often as there are tasks, whatever they have committed by then."""
+    lake = Catalog(tmp_path, upkeep=False)
+    table = lake.create_table("t", pa.schema([("id", pa.int64())]), mode=mode)
+    for n in range(10):
+        table.append([{"id": n}])
+    if branch != "main":
+        table.branch(branch)
+    plan = plan_write(Catalog(tmp_path, upkeep=False), "t", ID, commit="task", branch=branch)
+    sent, costs = pickle.dumps(plan), []
+    for task in range(6):
+        with mock.patch("pyspark.TaskContext.get"):
+            own: WritePlan = pickle.loads(sent)
+        before = own.catalog.store.requests.snapshot()
+        own.run(iter(pa.table({"id": [100 + task]}).to_batches()), task)
+        after = own.catalog.store.requests.snapshot()
+        costs.append((after.put - before.put, after.total - before.total))
+    assert costs[1:] == [(1, 1)] * 5
+    assert pickle.loads(sent) is not pickle.loads(sent)  # the driver's are its own
+    assert lake.table("t", branch).head().version == 16
 
 
 def test_a_job_that_fails_leaves_nothing_visible(spark: Any, tmp_path: Path) -> None:

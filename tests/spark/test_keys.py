@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, MapType, StringType, StructType
 
 from crdtcat import Catalog
-from crdtcat.errors import LimitExceeded, SchemaMismatch
+from crdtcat.errors import InvalidArgument, LimitExceeded, SchemaMismatch
 from crdtcat.spark import keys
 from crdtcat.spark.writing import plan_write
 
@@ -74,3 +75,38 @@ def test_rows_without_a_key_are_refused_by_name(tmp_path: Path, commit: str) -> 
     with pytest.raises(SchemaMismatch, match=r"lack \['id'\], the key of table 't'"):
         plan_write(lake, "t", StructType().add("n", "long"), commit=commit, evolve=True)
     assert lake.read("t").num_rows == 2
+
+
+@pytest.mark.parametrize("commit", ["job", "task"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"key": ["x"]}, "column 'x' holds double, which has no order"),
+        ({"key": ["m"]}, "column 'm' holds map"),
+        ({"key": ["id", "id"]}, "the same column twice"),
+        ({"key": ["id"], "partition_by": ["day(at)"]}, "'at' is not in the key"),
+    ],
+)
+def test_a_table_that_could_not_be_made_is_refused_before_tasks(
+    tmp_path: Path, commit: str, options: dict[str, Any], message: str
+) -> None:
+    lake = Catalog(tmp_path / "lake", upkeep=False)
+    schema = StructType().add("id", "long").add("x", "double").add("m", MapType(StringType(), LongType()))
+    with pytest.raises(InvalidArgument, match=message):
+        plan_write(lake, "t", schema.add("at", "timestamp"), commit=commit, **options)
+    assert lake.tables() == []
+
+
+def test_an_import_into_a_table_that_could_not_be_made_is_refused_before_rows(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1.5]}), tmp_path / "rows.parquet")
+    lake = Catalog(tmp_path / "lake", upkeep=False)
+    with pytest.raises(InvalidArgument, match="column 'x' holds double, which has no order"):
+        lake.import_parquet("t", tmp_path / "rows.parquet", key=["x"])
+    assert not list(tmp_path.glob("lake/data/*/*"))
+
+
+@pytest.mark.parametrize("query", ["", 5, ["load"]])
+def test_a_name_that_is_none_is_refused(query: Any) -> None:
+    """An empty one, of a variable that nobody set, would have every later write count as a repetition."""
+    with pytest.raises(InvalidArgument, match=r"query=.*which names this write and no other"):
+        keys.saved(query)

@@ -25,7 +25,7 @@ from crdtcat.support.locks import ForkSafeLock
 from crdtcat.table import Table
 from crdtcat.transaction import Transaction
 from crdtcat.verbs.parts import append_first
-from crdtcat.verbs.settings import differences, new_settings, require_exclusion
+from crdtcat.verbs.settings import differences, new_settings, require_creatable, require_exclusion
 from crdtcat.verbs.travel import At
 from crdtcat.writing.copies import new_origin, shared_clock
 from crdtcat.writing.incoming import Incoming
@@ -172,7 +172,7 @@ class Catalog(NamedTables):
         settings = new_settings(schema, partition_by, time_column, mode, key)
         if mode == "cas":
             require_exclusion(self.store, name)
-        settings.model_copy(update={"incarnation": 2**31}).encode()  # too large? then before anything is put
+        require_creatable(settings)
         with self._lock():
             self._check_format(create=True)
             while True:

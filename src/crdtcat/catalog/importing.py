@@ -30,7 +30,7 @@ from crdtcat.support.pools import ThreadPool
 from crdtcat.support.showing import shown
 from crdtcat.verbs.imported_files import ids_of, key_of, not_yet
 from crdtcat.verbs.parquet_files import open_source, read_files, units_of
-from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
+from crdtcat.verbs.parts import commit_parts, plan_declared, plan_parts
 from crdtcat.writing.imported import ImportUnit, StagedUnit, stage_unit
 from crdtcat.writing.part import Staging
 from crdtcat.writing.slabs import chunk_sizes
@@ -199,7 +199,7 @@ def plan_import(
     if found is None and commit == "file":
         found = catalog.create_table(table, files.schema, partition_by=partition_by, key=key, exist_ok=True)
     if found is None:
-        staging = plan_new(catalog.store, catalog.options, files.schema, partition_by, key)
+        staging = plan_declared(catalog.store, catalog.options, files.schema, partition_by, key)
     else:
         _check_settings(found, partition_by, key)
         staging = plan_parts(found._session, files.schema, evolve=evolve)

@@ -8,6 +8,9 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from crdtcat.errors import InvalidArgument
+from crdtcat.support.showing import shown
+
 TASKS_MAX: Final = 2**31 - 1  # Spark's partitions are numbered in 32 bits
 
 WriteName = tuple[str | int, ...]
@@ -15,7 +18,12 @@ WriteName = tuple[str | int, ...]
 
 
 def saved(query: str) -> WriteName:
-    """A write with a name of its own: the option `query`."""
+    """A write with a name of its own: the option `query`. Raises `InvalidArgument` for what is no name: of
+    two writes under an empty one, by a variable that nobody set, the second would not count."""
+    if not isinstance(query, str) or not query:
+        raise InvalidArgument(
+            f"query={shown(query)}: a text that is not empty, which names this write and no other"
+        )
     return ("save", query)
 
 

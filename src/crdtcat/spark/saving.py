@@ -91,7 +91,7 @@ def save(
         partition_by=partition_by,
         key=key,
         evolve=evolve,
-        name=keys.saved(query) if isinstance(query, str) else query,
+        name=query if query is None or isinstance(query, tuple) else keys.saved(query),
         metadata=metadata,
     )
     versions = plan.finish(_run(df, plan), tidy=bool(handle.options.upkeep))

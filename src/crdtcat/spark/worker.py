@@ -98,8 +98,15 @@ class SentAhead:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if TaskContext.get() is not None:
-            acknowledge()
+        arrived_in_task()
+
+
+def arrived_in_task() -> bool:
+    """To be called by what unpickles what travels so: whether this is a task. Its input is asked for then."""
+    if TaskContext.get() is None:
+        return False
+    acknowledge()
+    return True
 
 
 def acknowledge() -> None:

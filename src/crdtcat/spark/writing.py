@@ -10,10 +10,12 @@ What is wrong with options, schema or table is raised while planning, before a t
 from __future__ import annotations
 
 import logging
+import pickle
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -24,20 +26,25 @@ from crdtcat.maintenance import checkpoint, upkeep
 from crdtcat.session import Session
 from crdtcat.spark.keys import TASKS_MAX, WriteName, job_key, saved, task_key
 from crdtcat.spark.types import table_schema
-from crdtcat.spark.worker import SentAhead, pages_kept, task_begins
+from crdtcat.spark.worker import arrived_in_task, pages_kept, task_begins
 from crdtcat.support.arguments import require_flag, require_names
 from crdtcat.support.interrupts import carried_through
 from crdtcat.table import Table
-from crdtcat.verbs.parts import commit_parts, plan_new, plan_parts
+from crdtcat.verbs.parts import commit_parts, plan_declared, plan_parts
 from crdtcat.verbs.rows import check_commit
 from crdtcat.writing.part import Part, Staging
 
 logger = logging.getLogger("crdtcat")
 
+PLANS_KEPT: Final = 4  # per process
+
 
 @dataclass(frozen=True, eq=False)
-class WritePlan(SentAhead):
+class WritePlan:
     """One write of one DataFrame, as tasks and the driver need it. Pickles; credentials travel with it.
+
+    The tasks of one process that carry out one plan share it, and with it what its handle has learnt: where a
+    branch starts, which claim is the newest.
 
     Attributes:
         catalog: where it goes; does no upkeep.
@@ -62,6 +69,9 @@ class WritePlan(SentAhead):
     by_task: bool
     name: WriteName
     metadata: Mapping[str, Any]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (pickle.dumps(self.__dict__),)
 
     def named(self, name: WriteName) -> WritePlan:
         """The same under another name: a batch of a stream, say."""
@@ -122,6 +132,20 @@ class WritePlan(SentAhead):
         )
 
 
+def _arrived(packed: bytes) -> WritePlan:
+    """A plan where it was sent: in a task, the one that an earlier task of this process was sent, if any."""
+    return _kept(packed) if arrived_in_task() else _unpacked(packed)
+
+
+def _unpacked(packed: bytes) -> WritePlan:
+    plan = object.__new__(WritePlan)
+    plan.__dict__.update(pickle.loads(packed))  # noqa: S301 (made by `__reduce__`)
+    return plan
+
+
+_kept = lru_cache(PLANS_KEPT)(_unpacked)
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
     """What a task tells the driver: its partition, and what it staged or committed. Pickles."""
@@ -177,7 +201,7 @@ def plan_write(
     if found is None and by_task:
         found = catalog.create_table(table, columns, partition_by=partition_by, key=key, exist_ok=True)
     if found is None:
-        staging = plan_new(catalog.store, catalog.options, columns, partition_by, key)
+        staging = plan_declared(catalog.store, catalog.options, columns, partition_by, key)
     else:
         _check_settings(found, partition_by, key)
         staging = plan_parts(found._session, columns, evolve=evolve, overwrite=overwrite)

@@ -28,6 +28,13 @@ class Table(Reads, Writes, Columns, Tended):
         super()._start()
         self._branches: dict[str, Table] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_branches": self._branches}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._branches = state["_branches"]
+
     # Names for snapshots, and going back to them.
 
     def tag(self, name: str, at: At | None = None, *, replace: bool = False) -> Snapshot:

@@ -21,6 +21,7 @@ from crdtcat.session import Session
 from crdtcat.store import Store
 from crdtcat.support.interrupts import carried_through
 from crdtcat.verbs.rows import append, check_commit, check_no_column, learn, plan_rows, removals, staging_of
+from crdtcat.verbs.settings import new_settings, require_creatable
 from crdtcat.verbs.travel import head_at
 from crdtcat.writing.fit import fit
 from crdtcat.writing.incoming import Incoming
@@ -66,6 +67,20 @@ def plan_new(
     time_column = next((item.name for item in plan.schema if pa.types.is_timestamp(item.type)), None)
     by = tuple(map(str, partitioning.fields))
     return Staging(store, plan, by, options, time_column, key=tuple(key))
+
+
+def plan_declared(
+    store: Store,
+    options: Options,
+    incoming: pa.Schema,
+    partition_by: Sequence[str],
+    key: Sequence[str] = (),
+) -> Staging:
+    """As `plan_new`, for a table that is created with the columns of the rows: what `create_table` would
+    refuse of columns, key and partitions is refused here, before rows are staged. No request."""
+    staging = plan_new(store, options, incoming, partition_by, key)
+    require_creatable(new_settings(incoming, partition_by, None, key=key))
+    return staging
 
 
 def _require_key(incoming: pa.Schema, key: Sequence[str], what: str) -> None:

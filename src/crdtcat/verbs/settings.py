@@ -24,6 +24,7 @@ from crdtcat.support.arguments import require_names, require_one_of
 from crdtcat.support.showing import shown
 
 MODES: Final = ("merge", "cas")
+INCARNATION_LONGEST: Final = 2**31  # as many digits as any
 COLUMNS_TOLD: Final = 5  # of those that differ, in one message
 
 
@@ -37,6 +38,12 @@ def new_settings(
     """The settings of a table that is to be created. Raises `UserError` for what is not allowed."""
     require_one_of("mode", mode, MODES)
     return _settings(schema, partition_by, time_column, key).model_copy(update={"mode": mode})
+
+
+def require_creatable(settings: Settings) -> None:
+    """Whether these settings can be stored, whichever life of its name the table has. Raises
+    `LimitExceeded`."""
+    settings.model_copy(update={"incarnation": INCARNATION_LONGEST}).encode()
 
 
 def _settings(
