@@ -366,3 +366,28 @@ def test_a_conflict_says_what_may_be_answered(tmp_path: Path) -> None:
     told = str(refused.value)
     assert "update-delete may be answered theirs, or by a function" in told
     assert re.search("[a-z]+-[a-z]+ may be answered ours, or by a function", told)  # keys know no `theirs`
+
+
+def test_a_function_is_told_where_its_rows_cannot_be_taken(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, on_conflict=lambda sides: sides.mine)
+    table = catalog.create_table(
+        "t", pa.schema([("k", pa.int64()), ("n", pa.int64())]), key=["k"], mode="cas"
+    )
+    table.upsert([{"k": 1, "n": 0}, {"k": 2, "n": 0}])
+    theirs = Catalog(tmp_path).table("t")
+
+    def commit(*keys: int) -> None:
+        with catalog.transaction() as tx:
+            for key in keys:
+                tx.update("t", f"k = {key}", {"n": 1})
+            theirs.update("k = 1", {"n": 2})
+
+    commit(1)
+    assert table.read()["n"].to_pylist() == [1, 0]
+    with pytest.raises(CommitConflict, match=r"by a function, which here says a word: rows .* single change"):
+        commit(1, 2)
+    branch = table.branch("b")
+    branch.update("k = 1", {"n": 3})
+    theirs.update("k = 1", {"n": 4})
+    with pytest.raises(CommitConflict, match="by a function, which here says a word: rows go into no merge"):
+        table.merge("b")

@@ -154,6 +154,36 @@ def test_versions_below_a_horizon_are_refused_by_name() -> None:
     assert 2 in numbers(b)
 
 
+def test_how_to_go_on_from_versions_below_a_horizon() -> None:
+    a, b = lake(**QUICK), lake(**QUICK)
+    columns = pa.schema([("n", pa.int64()), ("v", pa.string())])
+    a.create_table("t", columns, key=["n"]).upsert([{"n": n, "v": "old"} for n in range(4)])
+    a.sync(b)
+    laptop = b.table("t")
+    laptop.upsert([{"n": 0, "v": "laptop"}, {"n": 9, "v": "laptop"}])
+    laptop.delete(keys=[1])
+    a.table("t").upsert([{"n": 2, "v": "office"}])
+    time.sleep(0.002)
+    a.table("t").expire(older_than=timedelta(0))
+    for first, second in ((a, b), (b, a)):
+        assert "docs/contracts/sync.md says how to go on" in first.sync(second).refused["t"]
+    history = laptop.history()
+    named = next(at for at, item in enumerate(history) if str(item.id) in a.sync(b).refused["t"])
+    for row in laptop.changes(history[named - 1]).to_table().to_pylist():
+        kind = row.pop("_change")
+        if kind == "delete":
+            a.table("t").delete(keys=[row["n"]])
+        elif kind != "update_before":
+            a.table("t").upsert([row])
+    b.drop_table("t")
+    b.create_table("t", columns, key=["n"])
+    assert a.sync(b).ok
+    converged(a, b)
+    assert {row["n"]: row["v"] for row in b.read("t").to_pylist()} == {
+        0: "laptop", 2: "office", 3: "old", 9: "laptop",
+    }  # fmt: skip
+
+
 def test_a_new_replica_of_a_table_that_was_expired() -> None:
     """It takes over the horizon: what was folded there is folded here, and nothing else is lost or shown."""
     quick: dict[str, Any] = {"max_commit_delay_seconds": 0, "inline_bytes": 0, "grace_seconds": 0}

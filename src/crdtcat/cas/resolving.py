@@ -92,7 +92,6 @@ def _resolved_part(
     session: Session, change: LogChange, part: int, conflicts: Sequence[Sides]
 ) -> LogChange | None:
     """The change with the conflicts of one of its versions settled."""
-    alone = len(change.writes) == 1
     answers: list[tuple[Overlap, Answer]] = []
     given: list[Given] = []
     added: list[Given] = []
@@ -104,7 +103,7 @@ def _resolved_part(
         kind, answer = sides.overlap.kind, _asked(change.policy, sides)
         if answer is Answer.THEIRS and kind is Kind.UPDATE_UPDATE:
             answer = sides.theirs
-        if answer is Answer.FAIL or (not alone and _rests_on(kind, answer)):
+        if answer is Answer.FAIL or not _can_be_had(change, sides.overlap, answer):
             return None
         if isinstance(answer, Answer):
             answers.append((sides.overlap, answer))
@@ -125,12 +124,19 @@ def _resolved_part(
     return _with_rows(session, replace(patched, answered=kept), part, added)
 
 
-def _rests_on(kind: Kind, answer: Any) -> bool:
-    """Whether other versions of the same change may rest on what this answer makes another: on a column that
-    it would no longer define or drop, on rows that it would have besides."""
+def takes_rows(change: LogChange, overlap: Overlap) -> bool:
+    """Whether a change can take rows that a function answers: of several versions, others may rest on one
+    without rows that are added to it. New values for cells that both set add none."""
+    return change.patchable and (overlap.kind not in WITH_ROWS or len(change.writes) == 1)
+
+
+def _can_be_had(change: LogChange, overlap: Overlap, answer: Any) -> bool:
+    """Whether no other version of a change may rest on what this answer makes another: on rows, or on a
+    column that it would no longer define or drop."""
     if not isinstance(answer, Answer):
-        return kind in WITH_ROWS
-    return answer is Answer.THEIRS and kind in (Kind.COLUMN_COLUMN, Kind.DROP_WRITE)
+        return takes_rows(change, overlap)
+    ends = answer is Answer.THEIRS and overlap.kind in (Kind.COLUMN_COLUMN, Kind.DROP_WRITE)
+    return not ends or len(change.writes) == 1
 
 
 def _asked(policy: Policy, sides: Sides) -> Any:

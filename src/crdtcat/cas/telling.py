@@ -8,7 +8,7 @@ because the store fails or a table was dropped, is left out, and the error says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from crdtcat.cas.changes import LogChange
 from crdtcat.cas.modes import ModeSwitched
 from crdtcat.cas.reading import claimed_above
+from crdtcat.cas.resolving import takes_rows
 from crdtcat.cas.sides import Sides, names_of
 from crdtcat.conflicts import Answer, Kind, Overlap
 from crdtcat.conflicts.resolve import possible, stands_as_it_is
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from crdtcat.session import Session
 
 SHOWN_MAX: Final = 10  # conflicts of one table that a message has; the error has them all
+_WORDS_ONLY: Final = ", which here says a word: rows go into no merge, only into a table's single change"
 
 
 Found = tuple["Session", LogChange, "Head | None", Overlap]
@@ -128,7 +130,8 @@ def take(error: CommitConflict, found: Sequence[Found], intro: Intro | None = No
     order = sorted(first.values(), key=lambda at: (overlaps[at].table, overlaps[at].theirs, at))
     error.conflicts = tuple(overlaps[at] for at in order)
     error.sides = tuple(sides[at] for at in order)
-    error.message = _message(error.by_table, intro or _commits)
+    words_only = {side.kind for side in error.sides if not takes_rows(side.change, side.overlap)}
+    error.message = _message(error.by_table, intro or _commits, words_only)
     error.args = (error.message,)
 
 
@@ -141,7 +144,7 @@ def _commits(by_table: ByTable) -> str:
     return f"{text}, or say what shall win: error.retry(on_conflict=...), or Catalog(url, on_conflict=...)."
 
 
-def _message(by_table: ByTable, intro: Intro) -> str:
+def _message(by_table: ByTable, intro: Intro, words_only: Container[str]) -> str:
     lines = [intro(by_table)]
     for table, found in by_table.items():
         if len(by_table) > 1:
@@ -149,17 +152,18 @@ def _message(by_table: ByTable, intro: Intro) -> str:
         lines += map(str, found[:SHOWN_MAX])
         if len(found) > SHOWN_MAX:
             lines.append(f"... and {len(found) - SHOWN_MAX} more")
-    return "\n  ".join([*lines, *_answers(by_table)])
+    return "\n  ".join([*lines, *_answers(by_table, words_only)])
 
 
-def _answers(by_table: ByTable) -> list[str]:
+def _answers(by_table: ByTable, words_only: Container[str]) -> list[str]:
     """What may be said of each kind among them, so that nobody says what cannot be had."""
     words: dict[str, set[str]] = {}
     for overlap in (item for found in by_table.values() for item in found):
         may = {answer.value for answer in overlap.kind.rule.allowed if possible(overlap, answer) is answer}
         words[overlap.kind.value] = words.get(overlap.kind.value, may) & may - {Answer.FAIL.value}
+    more = {kind: _WORDS_ONLY if kind in words_only else "" for kind in words}
     return [
-        f"{kind} may be answered {', '.join(sorted(may))}, or by a function"
+        f"{kind} may be answered {', '.join(sorted(may))}, or by a function{more[kind]}"
         for kind, may in sorted(words.items())
         if may
     ]

@@ -18,6 +18,7 @@ from crdtcat.head import Head
 from crdtcat.log import Log, join, select
 from crdtcat.log.horizon import below
 from crdtcat.log.order import without_unused
+from crdtcat.maintenance.carried import GO_ON
 from crdtcat.session import Session
 
 
@@ -56,7 +57,7 @@ class Brought:
             first = ours.id_at(int(np.flatnonzero(lost)[0]))
             return (
                 f"{int(lost.sum())} versions of {url} lie below the horizon of {self.url}, which does not "
-                f"have them, the first is {first}"
+                f"have them, the first is {first} ({GO_ON})"
             )
         if possible < horizon:
             who = ", ".join(held_by[:5])

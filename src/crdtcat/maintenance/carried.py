@@ -12,6 +12,7 @@ another folder there, and whoever read several tables would wait for the rest of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from crdtcat.format.ops import decode_ops
 from crdtcat.format.sections import Array, blobs
 from crdtcat.log import Log, select
 from crdtcat.log.gaps import clock_of
+
+GO_ON: Final = "docs/contracts/sync.md says how to go on"
+"""What to do about commits that cannot be carried is too long for a message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +52,7 @@ def carried(theirs: Log, known: Log, url: str) -> Carried:
         first = theirs.id_at(int(np.flatnonzero(passed)[0]))
         raise Expired(
             f"{int(passed.sum())} versions lie below the horizon of {url} and cannot be "
-            f"carried, the first is {first}; nothing of this table was carried that way"
+            f"carried, the first is {first} ({GO_ON}); nothing of this table was carried that way"
         )
     if (commits & theirs.is_folded).any():
         folded, others = theirs.is_folded, lacking & ~theirs.is_folded
