@@ -19,24 +19,23 @@ class Gathering:
 
     Attributes:
         files: what was found, by place; `None`: nothing yet.
-        stride: of what is missing, from the highest down, every so manieth is looked at next.
-        first: whether nothing was looked at yet.
+        stride: of what is missing, from the highest down, every so manieth is looked at next; 0: nothing was
+            looked at yet, and the newest is.
     """
 
     files: tuple[ObjectBytes | None, ...]
-    stride: int
-    first: bool = True
+    stride: int = 0
 
     @classmethod
     def of(cls, count: int) -> Gathering:
         """So many files, none of which is here."""
-        return cls((None,) * count, max(1, count))
+        return cls((None,) * count)
 
     @property
     def asked(self) -> tuple[int, ...]:
         """Places to be looked at next, together, the highest first; none: all are here."""
         missing = [place for place, file in enumerate(self.files) if file is None]
-        return tuple(missing[:: -self.stride])
+        return tuple(missing[:: -self.stride] if self.stride else missing[-1:])
 
     @property
     def found(self) -> tuple[ObjectBytes, ...]:
@@ -55,5 +54,5 @@ class Gathering:
             for at, frame in zip(reversed(range(place + 1)), frames, strict=False):
                 if files[at] is None:
                     files[at] = frame
-            stride = len(frames) if self.first else 1
-        return Gathering(tuple(files), stride, first=False)
+            stride = 1 if self.stride else len(frames)
+        return Gathering(tuple(files), stride)
