@@ -98,6 +98,15 @@ def test_past_those_that_carry_each_other_it_makes_a_list_a_look_and_a_try(betwe
     assert sum(map(len, warm)) == [1, 3, *[6] * 33, *[7] * 6][between]
 
 
+def test_no_more_files_are_held_than_can_be_carried() -> None:
+    files, step = chain(60), begun(listing=True)
+    while step.outcome is not ClaimOutcome.DONE:
+        step = step.take(answered(files, step.wants))
+        assert len(step.below) <= CARRIED_CLAIMS_MAX
+    newest = [files[name(number)] for number in range(61, 61 - CARRIED_CLAIMS_MAX, -1)]
+    assert [bytes(one) for one in step.below] == newest
+
+
 @pytest.mark.parametrize("carried", [0, 1, 5, 30])
 def test_few_that_are_carried_save_as_many_looks_and_three_rounds_are_enough(carried: int) -> None:
     made = list(rounds(begun(listing=True), chain(60, carried=carried)))
