@@ -19,7 +19,7 @@ from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.log import State
 from crdtcat.marks import ask_for_mark
 from crdtcat.protocol import Reader
-from crdtcat.protocol.requests import Answer, Request
+from crdtcat.protocol.requests import Answer, Listed, Request
 from crdtcat.store import Store
 from crdtcat.support.pools import ThreadPool
 
@@ -39,6 +39,11 @@ class FirstPage(NamedTuple):
     thread: int
     began: float
     answer: Answer
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is not the last one."""
+        return isinstance(self.answer, Listed) and self.answer.after is not None
 
 
 def with_first_page(
@@ -63,12 +68,13 @@ def with_first_page(
 
 def first_reader(session: Session, pages: list[FirstPage], *, described: bool) -> Reader[State]:
     """A reader that brings a session's state up to date. `pages` has the first page, if it was listed ahead:
-    it is taken out, and used by the one who asked for it. Without one, the first time: `ask_for_mark`."""
+    it is taken out, and used by the one who asked for it. Without one, or where more pages follow, the first
+    time: `ask_for_mark`."""
     store = session.store
     page = pages.pop() if pages else None
     if page is not None and page.thread != threading.get_ident():
         page = None
-    if page is None:
+    if page is None or page.goes_on:  # the mark would be on the last page, and all of them in vain
         ask_for_mark(session)
     session.mark_asked = True
     eager = store.is_remote and not len(session.state.log)

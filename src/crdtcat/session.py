@@ -9,6 +9,7 @@ refresh only ever adds versions. A handle reads its own writes: it lists after t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from crdtcat.chunks.read import FooterCache
 from crdtcat.clock import HybridClock, VersionId
 from crdtcat.clock.hlc import wall_ms
 from crdtcat.drive import elapsed_clock, run
-from crdtcat.errors import Corrupt, NotFound
+from crdtcat.errors import Corrupt, CrdtcatError, NotFound
 from crdtcat.first_page import FirstPage, first_reader
 from crdtcat.format.refs import deleted_name
 from crdtcat.format.settings import Settings, dropped_name, log_folder
@@ -48,10 +49,9 @@ from crdtcat.writing.own_commits import with_own
 from crdtcat.writing.version_keys import seen_clock, version_body, version_of
 from crdtcat.writing.writer import Writer
 
-START_MS_MAX: Final = 1000 * TRANSACTION_SECONDS_MAX // 4
-"""How long a branch goes by what it has read of its source."""
+START_MS_MAX: Final = 1000 * TRANSACTION_SECONDS_MAX // 4  # how long what a branch read of its source counts
 
-_OF_STATE: Final = "_lock _state _head _before start summaries last_fit last_known listed_at"
+_OF_STATE: Final = "_lock _state _head _before start summaries last_fit last_known listed_at shown"
 _OF_HANDLE: Final = "clock writer chain notes footers switching bundled_to first_page"
 _NOT_COPIED: Final = frozenset(f"{_OF_STATE} {_OF_HANDLE}".split())
 
@@ -113,12 +113,13 @@ class Session:
         self._head: Head | None = None
         self.first_page: FirstPage | None = None
         self.summaries: dict[str, Summary] = {}
-        self.chain, self.notes, self.footers = Chain(), Notes(), FooterCache()
+        self.chain, self.notes, self.footers, self.shown = Chain(), Notes(), FooterCache(), False
         self._start_ms, self.listed_at, self.switching, self.bundled_to = 0, -np.inf, False, ""
         self.last_fit: tuple[Known | None, pa.Schema, Fit] | None = None
         self.last_known: tuple[Settings, bytes, Known | None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
+        self.known  # noqa: B018 (of the copy's, too)
         own = {name: value for name, value in self.__dict__.items() if name not in _NOT_COPIED}
         return {**own, "after": self.clock.last}  # a copy's commits sort after what this one saw
 
@@ -133,7 +134,10 @@ class Session:
 
     @property
     def known(self) -> Known | None:
-        """The columns that rows are checked against; `None` where none are known."""
+        """The columns that rows are checked against; `None` where none are known. No request."""
+        if self.shown:
+            with suppress(CrdtcatError):  # of a damaged log whoever reads it is told: appends do not
+                self.head(refresh=False)
         return self._knowledge.columns
 
     def learn(self, columns: Known, author: VersionId) -> None:
@@ -181,11 +185,8 @@ class Session:
             raise
 
     def _begin(self) -> None:
-        """A branch's start, from its source's log: what every refresh adds to.
-
-        Read anew now and then: the source may have been expired since, and whoever restores or writes must
-        not refer to segments that were let go then.
-        """
+        """A branch's start, from its source's log: what every refresh adds to. Read anew now and then: it may
+        have been expired since, and whoever restores or writes must not refer to segments let go then."""
         assert self.source is not None
         source, snapshot = self.source
         self._start_ms = wall_ms()
@@ -209,11 +210,10 @@ class Session:
         """
         if self.kept:
             return
+        gone = not any(name.startswith(self.folder) for name in listed)
         if dropped_name(self.folder) in listed:
             self.dropped = True
-        elif len(self._state.log) > len(self.start or ()) and not any(
-            name.startswith(self.folder) for name in listed
-        ):
+        elif gone and len(self._state.log) > len(self.start or ()):
             now = current_settings(self.store, self.table)
             self.dropped = now is None or now.dropped or now.incarnation != self.settings.incarnation
             if self.source is not None and not self.dropped:
@@ -238,7 +238,7 @@ class Session:
         if refresh or self.start is None or not len(self._state.log):
             self.refresh()
         with self._lock():
-            is_new = self._head is None
+            is_new, self.shown = self._head is None, False
             if self._head is None:
                 self._head = Head(self.table, self._state.log, self.settings, before=self._before)
             if is_new or self._knowledge.author is not None:

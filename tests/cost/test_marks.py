@@ -138,6 +138,28 @@ def test_what_is_listed_ahead_of_a_marked_table_costs_no_round_trip() -> None:
     assert rounds == [[{"get", "list"}, {"list"}, {"list"}, {"get"}], [{"get"}, {"list"}, {"list"}, {"get"}]]
 
 
+@pytest.mark.parametrize("marked", [False, True])
+def test_of_a_long_log_one_page_is_listed_in_vain(marked: bool) -> None:
+    url = f"memory://{fresh('long')}"
+    first = Catalog(url, upkeep=False)
+    for name in ("t", "u"):
+        first.create_table(name, SCHEMA)
+    if marked:
+        with first.transaction() as both:
+            for name in ("t", "u"):
+                both.append(name, few())
+    for start in range(25):
+        first.commit("t", few(1, start))
+    store = Far(url)
+    store.page_limit = 10
+    lake = Catalog(store, upkeep=False)
+    files = [item.name for item in first.store.list("tables/t/main/")]
+    pages = -(-len(files) // 10)
+    # The marker, the settings, the mark, since more pages follow the first; then what the table is made of.
+    expected = {"list": pages + 2 * marked, "get": 3 + 25 + marked}
+    assert asked(lake, lambda: lake.read("t")) == expected
+
+
 def test_a_mark_is_where_it_is_asked_for(place: Place) -> None:
     catalog = place.open()
     transacted(catalog)

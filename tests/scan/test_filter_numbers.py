@@ -150,6 +150,11 @@ def test_a_product_of_more_digits_than_can_be_told_is_refused() -> None:
 def test_signs_before_signs_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
     term = Values.term
-    monkeypatch.setattr(Values, "term", lambda self, node: read.append(node) or term(self, node))
+
+    def counted(self: Values, node: Any) -> Any:
+        read.append(node)
+        return term(self, node)
+
+    monkeypatch.setattr(Values, "term", counted)
     assert kept("- " * 12 + "row = 2") == [2]
     assert len(read) < 20

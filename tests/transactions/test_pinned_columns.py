@@ -3,9 +3,11 @@ only opened them: what is pinned was read."""
 
 from __future__ import annotations
 
+import pickle
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -124,3 +126,49 @@ def test_a_handle_knows_the_columns_that_its_transactions_made(mode: str, *, for
             catalog.commit("t", [wrong])
     assert catalog.read("t").column_names == ["n", "x"]
     assert not catalog.table("t").conflicts()
+
+
+def by_transaction(catalog: Catalog) -> None:
+    with catalog.transaction() as tx:
+        tx.read("t")
+
+
+def by_query(catalog: Catalog) -> None:
+    catalog.sql("select * from t").fetchall()
+
+
+@MODES
+@pytest.mark.parametrize("shown", [by_transaction, by_query])
+def test_what_a_transaction_or_a_query_has_shown_is_known(
+    mode: str, shown: Callable[[Catalog], None]
+) -> None:
+    """By its handles, and by copies of them, without another look."""
+    url = f"memory://columns-{secrets.token_hex(6)}"
+    others = Catalog(url, upkeep=False)
+    others.create_table("t", SCHEMA, mode=mode).append([{"n": 1, "x": 2, "y": 3}])
+    catalog = Catalog(url, upkeep=False)
+    catalog.table("t")
+    for name, to in (("x", "z"), ("y", "x"), ("z", "y")):
+        others.table("t").rename_column(name, to)
+    shown(catalog)
+    copy: Catalog = pickle.loads(pickle.dumps(catalog))
+    assert asked(catalog, lambda: catalog.commit("t", [{"n": 2, "x": 3, "y": 2}])) == {"put": 1}
+    if mode == "merge":  # in CAS mode it would be told of the other's columns
+        assert asked(copy, lambda: copy.commit("t", [{"n": 3, "x": 3, "y": 2}])) == {"put": 1}
+    found = catalog.read("t")
+    assert set(found["x"].to_pylist()) == {3}
+    assert set(found["y"].to_pylist()) == {2}
+
+
+def test_an_append_is_not_told_of_a_damaged_log() -> None:
+    catalog = Catalog(f"memory://columns-{secrets.token_hex(6)}", upkeep=False)
+    catalog.create_table("t", SCHEMA).append([{"n": 1, "x": 2, "y": 3}])
+    with catalog.transaction() as tx:
+        tx.table("t")
+    session = catalog.table("t")._session
+    session._state = replace(
+        session.state, log=session.state.log.with_(ops=pa.array([b"?"], pa.large_binary()))
+    )
+    catalog.commit("t", [{"n": 2, "x": 2, "y": 3}])
+    pickle.dumps(catalog)
+    assert Catalog(catalog.store, upkeep=False).read("t").num_rows == 2

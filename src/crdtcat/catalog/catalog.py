@@ -120,7 +120,8 @@ class Catalog(NamedTables):
         """All rows of a table, merged on read, as an Arrow table. See `Table.scan` for options and cost.
 
         A table that this handle did not know yet is listed while its settings are fetched, where the store is
-        far away: one round trip less. One LIST more where the table was dropped before, or does not exist.
+        far away: one round trip less. One LIST more where the table was dropped before, does not exist, or
+        took part in a transaction; one GET more where its log has more than a page.
         """
         require_branch_name(branch)
 

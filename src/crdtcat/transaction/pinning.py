@@ -159,6 +159,7 @@ def _listed(session: Session, pinned: Iterable[Pinned]) -> Log:
     }
     for _ in range(PASSES_MAX):
         session.refresh()
+        session.shown = len(session.state.log) > 0  # to somebody, by a head that is not the handle's
         require_settled(session)
         log = session.state.log
         here = transactions_in(log)

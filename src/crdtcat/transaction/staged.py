@@ -73,7 +73,7 @@ class StagedSession(Session):
         self._writer = writer
         self._staging = ForkSafeLock()
         self._shown: tuple[int, Head] | None = None
-        self._knowledge, self._must_look = Knowledge(base.known), True
+        self._knowledge, self._must_look = Knowledge(base._knowledge.columns), True
         self._teaches = False
 
     @property
@@ -235,4 +235,4 @@ class StagedSession(Session):
         """What is staged is not what it was, nor perhaps the columns: a commit that they were known from may
         be gone."""
         self._shown, self.last_fit = None, None
-        self._knowledge, self._must_look = Knowledge(self.base.known), True
+        self._knowledge, self._must_look = Knowledge(self.base._knowledge.columns), True

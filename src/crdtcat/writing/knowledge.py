@@ -1,8 +1,9 @@
 """What a handle knows of its table's columns, which rows are checked against before they are written.
 
-At first it is what the table was created with; then what the newest head shows that the handle has built;
-and, from its own commits on, what these made of it: whoever renames a column knows so without looking. A
-commit counts until a head has it. From then on the head counts, which has what others did, too.
+At first it is what the table was created with; then what the newest head shows that the handle has built, or
+that a transaction or a query of its catalog has shown in its stead; and, from its own commits on, what these
+made of it: whoever renames a column knows so without looking. A commit counts until a head has it. From then
+on the head counts, which has what others did, too.
 
 Knowledge is one value that is replaced as a whole, and nothing takes it away: a handle that knows columns
 never becomes one that checks nothing.
