@@ -27,7 +27,7 @@ from crdtcat.chunks.read import FooterCache
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.maintenance import rewrite
-from crdtcat.maintenance.compact_plan import Simple, crowds, read_bytes
+from crdtcat.maintenance.compact_plan import Simple, crowds
 from crdtcat.maintenance.sorting import are_in_order, keys_of
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.located import Located, located
@@ -64,7 +64,7 @@ class ClusterPlan:
         shared = [crowd for crowd in crowds(head) if all(map(simple.is_entry, crowd))]
         crowded = {entry for crowd in shared for entry in crowd}
         wanted = self._moved()
-        for at in np.flatnonzero(read_bytes(head)[head.live] > rewrite.COMMIT_BYTES).tolist():
+        for at in np.flatnonzero(head.rows.bytes_read[head.live] > rewrite.COMMIT_BYTES).tolist():
             entry = int(head.live[at])
             wanted[at] |= rows_at_once(head, entry) < int(head.log.rows[entry])
         by_itself = [at for at in head.live[wanted].tolist() if at not in crowded]
