@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from crdtcat import Table
 from crdtcat.errors import InvalidArgument
+from crdtcat.scan.changed import ChangedEntries
 from tests.bounds import bounded
 from tests.catalog.lakes import another, lake
 from tests.rows.late import held_back
@@ -195,3 +196,27 @@ def test_a_head_names_its_snapshot() -> None:
     assert len(table.diff(before, table.head()).added) == 1
     assert table.read(at=before).num_rows == 1
     assert (len(table.diff(None).added), table.diff(None).rows_removed) == (2, 0)
+
+
+def test_chunks_whose_rows_alternate_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk with rows inserted in many places was read for each of them, and the inserted ones, too."""
+    table = lake(inline_bytes=0).create_table("t")
+    rows = [{"n": at, "x": 0} for at in range(200)]
+    table.append(rows)
+    for at in range(195, -1, -5):
+        rows.insert(at, {"n": 1000 + at, "x": 0})
+    table.write(pa.Table.from_pylist(rows, table.schema))
+    since = table.history()[-1]
+    table.update(None, {"x": 1})
+    entries: list[int] = []
+    real = ChangedEntries.read
+
+    def read(self: ChangedEntries, entry: int, *asked: Any) -> pa.Table:
+        entries.append(entry)
+        return real(self, entry, *asked)
+
+    monkeypatch.setattr(ChangedEntries, "read", read)
+    found = table.changes(since).to_table()
+    assert found["n"].to_pylist() == [row["n"] for row in rows for _ in range(2)]
+    assert found["x"].to_pylist() == [0, 1] * len(rows)
+    assert len(entries) == 4, "each of two chunks, before and after"

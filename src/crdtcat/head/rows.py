@@ -257,6 +257,8 @@ class Rows:
     @cached_property
     def bytes_read(self) -> Integers:
         """Per entry, the Arrow content of its rows and of all that lies over them. O(chunks + patches)."""
+        if self.is_plain:
+            return self._log.nbytes.view(np.int64)
         log, patches = self._log, self.patches
         of_row = log.nbytes / np.maximum(log.rows, 1)
         over = np.bincount(patches.entry, patches.length * of_row[patches.source], minlength=log.chunk_count)

@@ -19,7 +19,6 @@ import pyarrow as pa
 from crdtcat.head import Head, Version
 from crdtcat.log.log import NONE
 from crdtcat.maintenance.cluster_plan import Lot, keys_in
-from crdtcat.maintenance.compact_plan import read_bytes
 from crdtcat.maintenance.rewrite import Counts, Rewriter
 from crdtcat.maintenance.sorting import keys_of, ordered, parts
 from crdtcat.session import Session
@@ -163,7 +162,7 @@ class Here:
 
 def size_of(head: Head, entries: Sequence[int]) -> int:
     """The Arrow content that is read of them, with what lies over them."""
-    return int(read_bytes(head)[list(entries)].sum(dtype=np.float64))
+    return int(head.rows.bytes_read[list(entries)].sum(dtype=np.float64))
 
 
 def partition_of(head: Head, lot: Lot) -> bytes | None:

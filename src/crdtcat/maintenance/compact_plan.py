@@ -52,7 +52,7 @@ def groups(head: Head, *, least: int, target: int) -> Iterator[list[int]]:
     yield from (crowd for crowd in shared if all(map(simple.is_entry, crowd)))
     entries = head.live
     rows, changed, mixed = head.rows.live_rows(entries), changed_entries(head), mixed_entries(head)
-    stretch, nbytes = Stretch(target, stretch_rows(head)), read_bytes(head)
+    stretch, nbytes = Stretch(target, stretch_rows(head)), head.rows.bytes_read
     for entry, count in zip(entries.tolist(), rows.tolist(), strict=True):
         partition, dirty, held = int(head.log.partition[entry]), bool(changed[entry]), int(nbytes[entry])
         worth_it = dirty or mixed[entry] or is_small(count, held, least)
@@ -66,11 +66,6 @@ def groups(head: Head, *, least: int, target: int) -> Iterator[list[int]]:
 def is_small(rows: int, nbytes: int, least: int) -> bool:
     """Whether a chunk is worth joining with others: in rows, and in bytes."""
     return rows < least and nbytes < CHUNK_BYTES_TARGET // LEAST_SHARE
-
-
-def read_bytes(head: Head) -> Array:
-    """Per chunk, the Arrow content that is read to write it anew, with what lies over it."""
-    return head.log.nbytes if head.rows.is_plain else head.rows.bytes_read
 
 
 def changed_entries(head: Head) -> Array:

@@ -32,7 +32,6 @@ from crdtcat.maintenance.compact_plan import (
     columns_rest_on,
     copy_columns,
     ended_columns,
-    read_bytes,
     unlike,
 )
 from crdtcat.maintenance.gathered import Gathered
@@ -132,7 +131,7 @@ class Rewriter:
     def _batches(self, group: Sequence[int], most: int) -> Iterator[tuple[list[int], Span | None]]:
         """The entries in row order, as many as one commit holds; those that nothing is read from last. Before
         them, part by part, those over which so much lies that they are not read at once."""
-        live, nbytes = self.head.live, read_bytes(self.head)
+        live, nbytes = self.head.live, self.head.rows.bytes_read
         rows = int(self.head.rows.live_rows(np.array(group, np.int64)).sum())
         if rows <= most and nbytes[list(group)].sum(dtype=np.float64) <= COMMIT_BYTES:
             yield list(group), None

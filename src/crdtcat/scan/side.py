@@ -6,6 +6,7 @@ sets of intervals. Only rows that are asked for are read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -19,12 +20,13 @@ from crdtcat.head.pieces import Pieces, split
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, Runs, expand
 from crdtcat.log.log import Log
+from crdtcat.scan.alternating import Alternating
 from crdtcat.scan.changed import ChangedEntries
 from crdtcat.scan.chunk_reader import ChunkReader
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.read_otherwise import Shown, matched, read_otherwise
 from crdtcat.scan.shown import brought
-from crdtcat.scan.units import rows_at_once
+from crdtcat.scan.units import UNIT_BYTES, rows_at_once
 from crdtcat.store import Store
 from crdtcat.support.cached import cached_property
 
@@ -94,21 +96,38 @@ class Side:
     def read(self, rows: RowSet) -> Iterator[tuple[pa.Table, tuple[Integers, Integers]]]:
         """Some rows in row order, entry by entry: storage arrays, and each row's birth and offset there."""
         parts, _ = split(self._pieces, Runs(rows.groups, rows.starts, rows.stops))
-        edges = np.flatnonzero(np.diff(parts.entry, prepend=-1))
-        ends = np.append(edges[1:], parts.size)[: len(edges)]
-        for first, last in zip(edges.tolist(), ends.tolist(), strict=True):
+        for first, last in self._together(parts.entry):
             some = parts.take(np.arange(first, last))
             owner, along = expand(some.stop - some.start)
-            birth, start, at = some.birth[owner], some.start[owner] + along, some.at[owner] + along
-            for chosen in self._at_once(int(some.entry[0]), at):
-                yield self._taken(int(some.entry[0]), at[chosen]), (birth[chosen], start[chosen])
+            entry, at = some.entry[owner], some.at[owner] + along
+            birth, start = some.birth[owner], some.start[owner] + along
+            if (entry != entry[0]).any():
+                yield self._gathered(entry, at), (birth, start)
+                continue
+            for chosen in self._at_once(int(entry[0]), at):
+                yield self._taken(int(entry[0]), at[chosen]), (birth[chosen], start[chosen])
+
+    def _together(self, entries: Integers) -> Iterator[tuple[int, int]]:
+        """Runs of pieces to be read together: those of one entry, or of some whose rows alternate."""
+        edges = np.flatnonzero(np.diff(entries, prepend=-1))
+        ends, runs = np.append(edges[1:], len(entries)).tolist(), entries[edges].tolist()
+        left, nbytes = Counter(runs), self.head.rows.bytes_read
+        first, held = 0, Alternating(UNIT_BYTES)
+        for entry, end in zip(runs, ends[: len(runs)], strict=True):
+            left[entry] -= 1
+            if held.add(entry, int(nbytes[entry]), more=left[entry] > 0):
+                yield first, end
+                first, held = end, Alternating(UNIT_BYTES)
 
     def read_at(self, birth: Integers, offset: Integers) -> pa.Table:
         """Rows by birth, in the order given."""
         pieces = self._pieces.take(np.lexsort((self._pieces.start, self._pieces.birth)))
         starts = (pieces.birth << 32) | pieces.start
         which = np.searchsorted(starts, (birth << 32) | offset, side="right") - 1
-        entry, at = pieces.entry[which], pieces.at[which] + offset - pieces.start[which]
+        return self._gathered(pieces.entry[which], pieces.at[which] + offset - pieces.start[which])
+
+    def _gathered(self, entry: Integers, at: Integers) -> pa.Table:
+        """Rows of entries, in the order given, each entry read once."""
         parts, places = [], []
         for one in np.unique(entry).tolist():
             mine = np.flatnonzero(entry == one)

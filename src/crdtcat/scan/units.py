@@ -3,9 +3,8 @@
 Entries that are read whole and as they are go together while they are neighbours in one segment, or in
 version files, with the same columns. Others go together while their rows alternate: where something was
 inserted into the middle of a chunk, that chunk and the inserted one are one unit, so that each is read once.
-A unit that grows too large is cut all the same, and the chunks on both sides of the cut are read twice. Not
-while those are most of it, up to `MOST` times the size: a large chunk with rows inserted in a thousand places
-would be read a thousand times.
+A unit that grows too large is cut all the same, and the chunks on both sides of the cut are read twice
+(`crdtcat.scan.alternating`).
 
 Changed entries of which every row is shown go together too. What lies over entries counts as they do: all of
 it is in memory while they are read. An entry over which more lies than may be in one unit is read part by
@@ -24,11 +23,12 @@ import numpy as np
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
+from crdtcat.intervals.runs import Integers
+from crdtcat.scan.alternating import MOST, Alternating
 from crdtcat.scan.as_born import Span
 from crdtcat.scan.plan import Plan
 
 UNIT_BYTES: Final = 32 * 2**20  # Arrow content read by one request to a segment
-MOST: Final = 16  # times as much may be in one, where cutting it would be to read most of it again
 FEW: Final = 16  # units, of which the last matters: if it is short, the other threads' work is waited for
 INLINED: Final = 256  # chunks in version files that are decoded one after the other
 
@@ -73,12 +73,17 @@ def units(plan: Plan, *, together: bool = True) -> Iterator[Unit]:
     return _together(_cut(plan), _Share(plan)) if together else _cut(plan)
 
 
+def read_in_parts(head: Head) -> Integers:
+    """The entries over which so much lies that it is most of what is read, and too much. O(chunks)."""
+    nbytes, held = head.rows.bytes_read, head.log.nbytes.astype(np.float64)
+    return np.flatnonzero(nbytes > np.maximum(MOST * UNIT_BYTES, 2 * held))
+
+
 def rows_at_once(head: Head, entry: int) -> int:
-    """How many rows of an entry are read at once: all of them, unless so much lies over it that it is most of
-    what is read, and too much; then as many as take what the entry itself does, which is decoded each time,
-    or a quarter of the most."""
+    """How many rows of an entry are read at once: all of them; of one that is read in parts, as many as take
+    what the entry itself does, which is decoded each time, or a quarter of the most."""
     held, rows = int(head.log.nbytes[entry]), int(head.log.rows[entry])
-    nbytes = held if head.rows.is_plain else int(head.rows.bytes_read[entry])
+    nbytes = int(head.rows.bytes_read[entry])
     if nbytes <= max(MOST * UNIT_BYTES, 2 * held):
         return rows
     return max(1, rows * max(held, MOST * UNIT_BYTES // 4) // nbytes)
@@ -88,8 +93,7 @@ class _Share:
     """How much goes into a unit: up to `UNIT_BYTES`; where units are few, about as much into each."""
 
     def __init__(self, plan: Plan) -> None:
-        rows = plan.head.rows
-        nbytes = plan.head.log.nbytes if rows.is_plain else rows.bytes_read
+        nbytes = plan.head.rows.bytes_read
         total = float(nbytes[plan.chunks].sum(dtype=np.float64))  # a log may claim any sizes
         count = math.ceil(total / UNIT_BYTES)
         self._each = total / count if 1 < count <= FEW else math.inf
@@ -211,9 +215,8 @@ class _Mixed:
         for entry, _, _ in self.strips:
             self._left[entry] = self._left.get(entry, 0) + 1
         self._gathered: list[tuple[int, int, int]] = []
-        self._open: set[int] = set()
-        self._chunks: dict[int, None] = {}
-        self._size, self._again = 0, 0
+        self._together = Alternating(UNIT_BYTES)
+        self._in_parts = frozenset(read_in_parts(plan.head).tolist())
 
     @property
     def is_open(self) -> bool:
@@ -223,39 +226,28 @@ class _Mixed:
     def add(self, strip: tuple[int, int, int]) -> Iterator[Unit]:
         """Take one more; gives a unit once no entry in it has more rows to come, or it is too large."""
         entry = strip[0]
-        nbytes = int(self._nbytes[entry])
         self._left[entry] -= 1
-        at_once = rows_at_once(self._head, entry)
-        if at_once < int(self._log.rows[entry]):
+        if entry in self._in_parts:
             yield from self._rest()
-            yield from self._parts(strip, at_once)
+            yield from self._parts(strip)
             return
         self._gathered.append(strip)
-        if entry not in self._chunks:
-            self._chunks[entry] = None
-            self._size += nbytes
-        if self._left[entry] and entry not in self._open:
-            self._open.add(entry)
-            self._again += nbytes
-        elif not self._left[entry] and entry in self._open:
-            self._open.discard(entry)
-            self._again -= nbytes
-        is_large = self._size > UNIT_BYTES and 2 * self._again <= self._size
-        if not self._open or is_large or self._size > MOST * UNIT_BYTES:
+        if self._together.add(entry, int(self._nbytes[entry]), more=self._left[entry] > 0):
             yield from self._rest()
 
     def _rest(self) -> Iterator[Unit]:
         """What was gathered, whatever is still to come."""
         if self._gathered:
-            chunks = tuple(self._chunks)
+            chunks = tuple(self._together.chunks)
             whole = tuple(self.whole[chunk] for chunk in chunks)
             strips = tuple(self._gathered)
-            yield Unit(chunks, whole, (), None, self._size, strips, all_rows=self._is_all(strips))
-            self._gathered, self._open, self._chunks = [], set(), {}
-            self._size, self._again = 0, 0
+            nbytes = self._together.nbytes
+            yield Unit(chunks, whole, (), None, nbytes, strips, all_rows=self._is_all(strips))
+            self._gathered, self._together = [], Alternating(UNIT_BYTES)
 
-    def _parts(self, strip: tuple[int, int, int], at_once: int) -> Iterator[Unit]:
+    def _parts(self, strip: tuple[int, int, int]) -> Iterator[Unit]:
         entry, start, stop = strip
+        at_once = rows_at_once(self._head, entry)
         of_row = int(self._nbytes[entry]) / int(self._log.rows[entry])
         for first in range(start, stop, at_once):
             part = entry, first, min(first + at_once, stop)
