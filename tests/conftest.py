@@ -150,6 +150,6 @@ def moto_url(moto_bucket: str) -> str:
 def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
     """By it handles tell how long ago they looked, and how long a commit took."""
     made = HandClock()
-    for module in ("cas.claiming", "session", "catalog.catalog"):
+    for module in ("cas.claiming", "cas.standing_back", "session", "catalog.catalog"):
         monkeypatch.setattr(f"crdtcat.{module}.elapsed_clock", made)
     return made

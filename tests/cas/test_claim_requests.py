@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import crdtcat.cas.claiming
+import crdtcat.cas.standing_back
 from crdtcat import Catalog
 from crdtcat.cas.pauses import Pace
 from crdtcat.format.carried import frames_of, own_frame
@@ -262,7 +263,8 @@ def test_who_loses_tries_again_at_once_but_for_one_pause(monkeypatch: pytest.Mon
     now = [1000.0]
     paused: list[float] = []
     asked_for: list[str] = []
-    monkeypatch.setattr(crdtcat.cas.claiming, "elapsed_clock", lambda: now[0])
+    for module in (crdtcat.cas.claiming, crdtcat.cas.standing_back):
+        monkeypatch.setattr(module, "elapsed_clock", lambda: now[0])
     monkeypatch.setattr("crdtcat.cas.claiming.time.sleep", paused.append)
     table._session.chain.known_at = now[0]
     table._session.chain.pace = Pace(at=now[0])
@@ -296,6 +298,41 @@ def test_who_loses_tries_again_at_once_but_for_one_pause(monkeypatch: pytest.Mon
     now[0] += 5
     table.append(rows("mo", 104))
     assert len(paused) == 2, "it was long ago"
+
+
+def test_who_stands_back_before_a_change_does_so_before_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own rest makes nothing old that it has read: who came meanwhile is seen, and in nobody's way."""
+    mine, _ = two()
+    other = Catalog(mine._session.store, upkeep=False, base_delay=0).table("t")
+    meanwhile(mine, lambda: other.append(rows("mo", 10)))
+    mine.update("n = 0", {"x": 1})
+    rested: list[float] = []
+
+    def rest(seconds: float) -> None:
+        rested.append(seconds)
+        other.update("n = 0", {"x": 7})
+
+    monkeypatch.setattr("crdtcat.cas.standing_back.time.sleep", rest)
+    before = mine._session.store.requests.snapshot()
+    assert mine.update("n = 0 and x = 7", {"x": 8}).number == 5
+    cost = mine._session.store.requests.since(before)
+    assert (len(rested), cost.put) == (1, 2), "theirs, and one try"
+    assert values(mine)[0] == (0, 8)
+
+
+def test_those_that_were_read_before_are_met_as_those_that_were_passed(clock: HandClock) -> None:
+    """Whoever reads before it commits has most of them from there, and passes few."""
+    assert clock.now
+    mine, _ = two()
+    store = mine._session.store
+    others = [Catalog(store, upkeep=False, base_delay=0).table("t") for _ in range(5)]
+    mine.update("n = 0", {"x": 1})
+    for n, other in enumerate(others):
+        other.append(rows("mo", 10 + n))
+    meanwhile(mine, lambda: others[0].append(rows("mo", 20)))
+    mine.update("n = 0", {"x": 2})
+    pace = mine._session.chain.pace
+    assert (pace.others, pace.is_due, pace.requests) == (5, True, (5, 7.5))
 
 
 def test_claims_met_on_the_way_are_not_asked_for_again() -> None:

@@ -76,6 +76,8 @@ def test_time_that_has_passed_counts() -> None:
     assert rest_seconds(pace, 12.0, PLAIN) == rest_seconds(pace, 99.0, PLAIN) == 0.0
     assert rest_seconds(pace, 10.0, Options(jitter=False, max_delay=1.0)) == 1.0
     assert rest_seconds(pace, 10.0, Options(base_delay=0)) == 0.0
+    assert rest_seconds(pace, 10.0, PLAIN, reads=True) == 1.5, "to read is a part of it"
+    assert rest_seconds(pace._replace(others=8), 10.0, PLAIN, reads=True) == 6.0, "of many each has its turn"
     assert all(1.0 <= rest_seconds(pace, 10.0, Options()) <= 2.0 for _ in range(100))
 
 

@@ -20,6 +20,7 @@ import pytest
 import crdtcat.cas.claiming
 import crdtcat.cas.cold_claims
 import crdtcat.cas.pauses
+import crdtcat.cas.standing_back
 import crdtcat.session
 from crdtcat.drive import elapsed_clock
 from crdtcat.store.memory import MemoryStore
@@ -88,9 +89,11 @@ class Timeline:
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the library live in this time, and take its chances from the seed."""
-        for module in (crdtcat.cas.claiming, crdtcat.cas.cold_claims, crdtcat.session):
+        cas = crdtcat.cas
+        for module in (cas.claiming, cas.cold_claims, cas.standing_back, crdtcat.session):
             monkeypatch.setattr(module, "elapsed_clock", self.clock)
-        monkeypatch.setattr(crdtcat.cas.claiming, "time", SimpleNamespace(sleep=self.sleep))
+        for module in (cas.claiming, cas.standing_back):
+            monkeypatch.setattr(module, "time", SimpleNamespace(sleep=self.sleep))
         monkeypatch.setattr(crdtcat.cas.pauses, "random", self.random)
 
 

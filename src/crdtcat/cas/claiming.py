@@ -26,10 +26,11 @@ from crdtcat.cas.cold_claims import begin, beyond_claims, holds, newest
 from crdtcat.cas.decisions import decide, read_decision
 from crdtcat.cas.key_reading import key_reader
 from crdtcat.cas.modes import ModeSwitched, knows_switch
-from crdtcat.cas.pauses import PAUSED_RACE, losers_pause_seconds, pause_seconds, rest_seconds
+from crdtcat.cas.pauses import PAUSED_RACE, losers_pause_seconds, pause_seconds
 from crdtcat.cas.reading import Note, asked_of, claimed_above
 from crdtcat.cas.resolving import resolved
 from crdtcat.cas.seen_rows import SeenRows
+from crdtcat.cas.standing_back import stand_back
 from crdtcat.cas.telling import conflict, named
 from crdtcat.clock import VersionId
 from crdtcat.conflicts import Overlap
@@ -168,10 +169,8 @@ class Committing:
     def _claimed(self, change: LogChange, parent: Parent) -> Committer[LogChange]:
         """Try until it is there, or cannot be, or has to begin again; then the log was read just now."""
         session = self.session
-        if session.chain.pace.is_due and change.stands:  # not with claims of other tables in hand
-            if pause := rest_seconds(session.chain.pace, elapsed_clock(), session.options):
-                time.sleep(pause)
-            session.chain.pace = session.chain.pace.rested()
+        if change.stands:  # not with claims of other tables in hand
+            stand_back(session)
         hlc, more = session.clock.tick(), session.chain.before(parent)
         step = Committer.begin(session.folder, change, parent, hlc, old=self._is_old(), **more)
         while True:
@@ -185,7 +184,8 @@ class Committing:
                     return self._read(step)
                 now, pace = elapsed_clock(), session.chain.pace
                 request = now - self.tried_at
-                session.chain.pace = pace.committed(now, request, claim.passed, claim.writers)
+                met = session.chain.met_since(claim, session.state.log)
+                session.chain.pace = pace.committed(now, request, *met)
                 return step
             if step.outcome is ClaimOutcome.UNKNOWN:
                 raise self._unclear(claim) from cause(self.unclear)

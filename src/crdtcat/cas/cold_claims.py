@@ -88,6 +88,15 @@ class Chain:
             if isinstance(want, Get) and isinstance(answer, Got) and answer.data is not None:
                 self.meet(folder, claim_number(want.name), answer.data, young=young)
 
+    def met_since(self, claim: Claimer[Any], log: Log) -> tuple[int, frozenset[int]]:
+        """How many came since the handle's last claim, and who made them: those that this one had to pass,
+        and those that were read before it. O(n) where there are any."""
+        own = self.recent.own
+        count = max(0, claim.number - own - 1) if own else claim.passed
+        if not count or not own:
+            return count, claim.writers
+        return count, claim.writers.union(log.id_fields["writer"][log.number > own].tolist())
+
     def made(self, claim: Claimer[Any]) -> None:
         """Keep one's own claim, which stands, or waits for its decision."""
         self.recent.made(claim.number, own_frame(claim.data, claim_name(claim.folder, claim.number)))

@@ -81,10 +81,19 @@ class Pace(NamedTuple):
         return self.row >= self.gap
 
     @property
+    def _rest(self) -> int:
+        return min(REST_MAX, max(REST_MIN, self.gap.bit_length()))
+
+    @property
+    def waits_for_each(self) -> bool:
+        """Whether so many others are about that it waits for each of them."""
+        return self.others > self._rest
+
+    @property
     def requests(self) -> tuple[float, float]:
         """For how many requests at least, and at most, from its last commit on."""
-        rest = min(REST_MAX, max(REST_MIN, self.gap.bit_length()))
-        if self.others > rest:
+        rest = self._rest
+        if self.waits_for_each:
             return self.others, self.others * 1.5
         if self.gap == GAP_MAX:
             times = self.rests + 1
@@ -93,11 +102,14 @@ class Pace(NamedTuple):
         return rest, 2 * rest
 
 
-def rest_seconds(pace: Pace, now: float, options: Options) -> float:
-    """How long a handle that is due still has to stand back."""
+def rest_seconds(pace: Pace, now: float, options: Options, *, reads: bool = False) -> float:
+    """How long a handle that is due still has to stand back. `reads`: whether the commit reads first: that is
+    a part of the rest, unless it waits for each of many."""
     if not options.base_delay:
         return 0.0
     least, most = pace.requests
+    if reads and not pace.waits_for_each:
+        least, most = least - 1, most - 1
     part = random.uniform(least, most) if options.jitter else most  # noqa: S311 - spreads load, no secret
     return max(0.0, pace.at + min(options.max_delay, pace.request * part) - now)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from crdtcat.cas.reading import Read
+from crdtcat.cas.standing_back import head_to_change
 from crdtcat.errors import InvalidArgument
 from crdtcat.format.ops import Ops
 from crdtcat.format.row_ops import RowOps
@@ -43,7 +44,7 @@ def delete(
     """Delete the rows that match a filter. A refresh, a read of the filter's columns where statistics do not
     decide, then 1 PUT."""
     check_commit(metadata, key)
-    head = session.head()
+    head = head_to_change(session)
     plan = make_plan(head, None, where)
     session.looked(head, Read((), where))
     certain = plan.chunks[plan.whole]
@@ -65,7 +66,7 @@ def update(
     """Give the rows that match a filter new values. A refresh, a read of the columns that the filter and the
     new values look at, then 1 or 2 PUTs."""
     check_commit(metadata, key)
-    head = session.head()
+    head = head_to_change(session)
     new = given_values(values, head.schema, known_with(head, session.known))
     plan = make_plan(head, new.needs, where)
     session.looked(head, Read(new.looks_at, where))
@@ -96,7 +97,7 @@ def update_rows(
         raise InvalidArgument(
             f"rows of {session.table!r} are known by their keys, not by numbers: upsert them"
         )
-    head = session.head()
+    head = head_to_change(session)
     numbers = _is_number(start) and _is_number(stop) and 0 <= start <= stop
     if numbers:  # also that they are not there is something that was read
         session.looked(head, Read(numbers=(start, stop)))

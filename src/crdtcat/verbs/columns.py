@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat import limits
+from crdtcat.cas.standing_back import head_to_change
 from crdtcat.chunks.ingest import check_schema
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.types import encode_type, is_lossless
@@ -33,7 +34,7 @@ def add_column(session: Session, name: str, type: pa.DataType, *, nullable: bool
     Raises `AlreadyExists`, `InvalidName`, `UnsupportedType`, and `InvalidArgument` for `nullable=False`.
     """
     validate_column_name(name)
-    head = session.head()
+    head = head_to_change(session)
     if name in head.columns.by_name:
         raise AlreadyExists(f"table {session.table!r} already has a column {name!r}")
     validate_column_names([*head.columns.by_name, name])
@@ -49,7 +50,7 @@ def add_column(session: Session, name: str, type: pa.DataType, *, nullable: bool
 
 def drop_column(session: Session, name: str) -> Version:
     """End a column for every version seen here. Values written by others meanwhile go on being shown."""
-    head = session.head()
+    head = head_to_change(session)
     column = _column(session, head, name)
     _check_not_fixed(session, name)
     if len(head.columns.all) == 1:
@@ -59,7 +60,7 @@ def drop_column(session: Session, name: str) -> Version:
 
 def rename_column(session: Session, name: str, to: str) -> Version:
     """Give a column another name. Writers that know the old one go on writing to it."""
-    head = session.head()
+    head = head_to_change(session)
     column = _column(session, head, name)
     validate_column_name(to)
     if to in head.columns.by_name:
@@ -71,7 +72,7 @@ def rename_column(session: Session, name: str, to: str) -> Version:
 
 def widen_column(session: Session, name: str, type: pa.DataType) -> Version:
     """Let a column hold more. Raises `SchemaMismatch` where a value could be lost."""
-    head = session.head()
+    head = head_to_change(session)
     column = _column(session, head, name)
     _check_not_fixed(session, name)
     _check_type(name, type)
@@ -84,7 +85,7 @@ def reorder_columns(session: Session, names: Sequence[str]) -> Version:
     """Put columns in this order; those not named follow, in the order they had."""
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise InvalidArgument(f"reorder_columns({shown(names)}): pass a list of names")
-    head = session.head()
+    head = head_to_change(session)
     first = [_column(session, head, name) for name in names]
     if len(set(names)) != len(names):
         raise InvalidArgument(f"the same column twice: {list(names)}")
@@ -119,7 +120,7 @@ def set_properties(session: Session, given: Mapping[Any, Any] | None, more: Mapp
             raise LimitExceeded(
                 f"property {name!r}: {size:,} bytes; at most {limits.PROPERTY_VALUE_BYTES_MAX:,}"
             )
-    head = session.head()
+    head = head_to_change(session)
     if len(head.properties.keys() | properties.keys()) > limits.PROPERTIES_MAX:
         raise LimitExceeded(f"at most {limits.PROPERTIES_MAX:,} properties")
     body = {"x": Ops(properties=dict(properties)).encode()}

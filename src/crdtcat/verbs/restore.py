@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from crdtcat.cas.standing_back import stand_back
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import encode_type
 from crdtcat.clock.hlc import wall_ms
@@ -45,6 +46,7 @@ def restore(session: Session, at: At, *, metadata: Mapping[str, Any] | None = No
     check_commit(metadata, None)
     if at is None:
         raise InvalidArgument("restore to what? Pass a tag, a version, a snapshot or a moment")
+    stand_back(session, reads=True)
     since_ms = wall_ms()
     then = head_at(session, at)
     now = session.head(refresh=False)

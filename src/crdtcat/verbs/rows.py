@@ -16,6 +16,7 @@ import pyarrow.types as pt
 
 from crdtcat import limits
 from crdtcat.cas.reading import Read
+from crdtcat.cas.standing_back import head_to_change
 from crdtcat.chunks.entry_order import take_orders
 from crdtcat.chunks.partitions import Partitioning, parse_partitioning
 from crdtcat.errors import Corrupt, InvalidArgument, LimitExceeded, SchemaMismatch
@@ -101,7 +102,7 @@ def overwrite(
     """
     check_commit(metadata, key)
     require_flag("evolve", evolve)
-    head = session.head()
+    head = head_to_change(session)
     incoming = Incoming.of(data)
     reader = incoming.reader(session.known)
     plan = plan_rows(session, reader.schema, evolve=evolve)

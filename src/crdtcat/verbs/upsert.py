@@ -16,6 +16,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from crdtcat.cas.reading import Read
+from crdtcat.cas.standing_back import head_to_change
 from crdtcat.chunks.types import from_storage, storage_type
 from crdtcat.errors import InvalidArgument, SchemaMismatch
 from crdtcat.format.kinds import GONE
@@ -73,7 +74,7 @@ def delete_where(
     """
     require_key(session, "this delete")
     check_commit(metadata, key)
-    head = session.head()
+    head = head_to_change(session)
     names = list(session.settings.key)
     scan = _scan(session, head, names, where)
     session.looked(head, Read((), where))
@@ -94,7 +95,7 @@ def update_where(
     A refresh and a read of the key and of what the filter and the values look at, then 1 or 2 PUTs.
     """
     check_commit(metadata, key)
-    head = session.head()
+    head = head_to_change(session)
     new = given_values(values, head.schema, known_with(head, session.known))
     names = list(session.settings.key)
     given = new.by_column if new.table is None else new.table.column_names

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from crdtcat.cas.reading import EVERYTHING
+from crdtcat.cas.standing_back import head_to_change
 from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.difference import EditScript, difference
 from crdtcat.errors import InvalidArgument
@@ -55,7 +56,7 @@ def write(
 ) -> Version:
     """Make the table equal `data`. A refresh, a read of chunks that differ, then 1 to 3 PUTs."""
     check_commit(metadata, key)
-    head = session.head()
+    head = head_to_change(session)
     session.looked(head, EVERYTHING)
     known = known_with(head, session.known)
     rows = Incoming.of(data).reader(known).read_all()

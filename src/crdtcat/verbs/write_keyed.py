@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat.cas.reading import EVERYTHING
+from crdtcat.cas.standing_back import head_to_change
 from crdtcat.chunks.hashing import hash_table
 from crdtcat.chunks.keys import sorted_by_key, taken
 from crdtcat.chunks.read import FooterCache
@@ -41,7 +42,7 @@ def write_keyed(
 ) -> Version:
     """Make a keyed table equal `data`. A refresh, a read of the table, then 1 to 3 PUTs. Memory: both."""
     check_commit(metadata, key)
-    head = session.head()
+    head = head_to_change(session)
     session.looked(head, EVERYTHING)
     known = known_with(head, session.known)
     rows = Incoming.of(data).reader(known).read_all()
