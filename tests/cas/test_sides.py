@@ -266,3 +266,90 @@ def test_rows_of_theirs_are_kept_whatever_their_columns_are_called(verb: str) ->
         mine.update("n <= 1", {"x": 8})
         assert rows(mine) == {0: (8, 0, None), 2: (0, 0, None), 3: (0, 0, None), 1: (8, 0, None)}
     assert {item.kind for item in mine.conflicts()} == ({"deleted"} if verb == "update" else set())
+
+
+PAIR = pa.schema([("n", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])
+
+
+def added_up(sides: Sides) -> Any:
+    """Both sides, in every column that both have."""
+    assert sides.base is not None
+    assert sides.mine is not None
+    assert sides.theirs is not None
+    rows = zip(*(side.to_pylist() for side in (sides.base, sides.mine, sides.theirs)), strict=True)
+    return [
+        {**theirs, **{name: mine[name] + theirs[name] - base[name] for name in "xy"}}
+        for base, mine, theirs in rows
+    ]
+
+
+def counters(**options: Any) -> tuple[Table, Table]:
+    """Mine and theirs, of a table of two keys with two numbers each."""
+    catalog, url = lake(**options)
+    mine = catalog.create_table("t", PAIR, mode="cas", key=["n"])
+    mine.upsert([{"n": n, "x": 0, "y": 0} for n in range(2)])
+    mine.head()
+    return mine, Catalog(url, upkeep=False).table("t")
+
+
+def counted(table: Table) -> list[tuple[int, int, int]]:
+    return [(row["n"], row["x"], row["y"]) for row in table.read().to_pylist()]
+
+
+def test_base_and_mine_have_what_others_did_that_met_nothing() -> None:
+    """Before, mine was what it had read with its change on top, and base what the last commit left that had
+    met it: a function that adds up both took away what somebody else had done in between."""
+    mine, theirs = counters(on_conflict=added_up)
+    with Catalog(mine._session.store, upkeep=False, on_conflict=added_up).transaction(["t"]) as tx:
+        tx.upsert("t", [{"n": n, "y": 1} for n in range(2)])
+        theirs.upsert([{"n": 0, "x": 2}])  # meets nothing
+        theirs.upsert([{"n": 1, "y": 10}])
+        theirs.upsert([{"n": 0, "y": 10}])
+    assert counted(mine) == [(0, 2, 11), (1, 0, 11)]
+
+
+def test_a_row_that_is_brought_back_has_what_others_did_before_it_was_deleted() -> None:
+    catalog, url = lake(on_conflict=lambda sides: sides.mine)
+    mine = catalog.create_table("t", PAIR, mode="cas")
+    mine.append([{"n": n, "x": 0, "y": 0} for n in range(2)])
+    theirs = Catalog(url, upkeep=False).table("t")
+    meanwhile(mine, lambda: theirs.update("n = 0", {"y": 5}), lambda: theirs.delete("y = 5"))
+    mine.update("n = 0", {"x": 7})
+    assert sorted(counted(mine)) == [(0, 7, 5), (1, 0, 0)]
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("answer", [added_up, lambda sides: sides.theirs], ids=["sum", "theirs"])
+def test_a_transaction_of_theirs_is_met_as_a_whole(answer: Any, *, is_read: bool, again: bool) -> None:
+    """Its versions came at once: what the first of them left was never there. Rows as it had left them were
+    answered with, and took away what the second one had done. `is_read`: they are met in the log."""
+    mine, theirs = counters(on_conflict=answer)
+    with Catalog(theirs._session.store, upkeep=False).transaction(["t"]) as other:
+        other.upsert("t", [{"n": 0, "y": 10}])
+        other.upsert("t", [{"n": 0, "x": 3}])
+        if again:
+            other.upsert("t", [{"n": 0, "y": 20}])
+
+        def come() -> None:
+            other.commit()
+            if is_read:
+                mine.head()
+
+        meanwhile(mine, come)
+        mine.update("n = 0", {"y": 1})
+    assert counted(mine)[0] == (0, 3, (20 if again else 10) + (answer is added_up))
+
+
+@pytest.mark.parametrize("answer", ["theirs", lambda sides: sides.theirs], ids=["word", "values"])
+def test_rows_that_the_same_transaction_deletes_later_have_what_it_had_set(answer: Any) -> None:
+    catalog, url = lake(on_conflict={"update-update": answer, "update-delete": "theirs"})
+    mine = catalog.create_table("t", PAIR, mode="cas")
+    for n in range(3):  # a chunk each, of which nothing is left
+        mine.append([{"n": n, "x": 0, "y": 0}])
+    with Catalog(url, upkeep=False).transaction(["t"]) as other:
+        other.update("t", "n < 2", {"x": 5})
+        other.delete("t", "n = 0")
+        meanwhile(mine, other.commit)
+        mine.update("true", {"x": 7})
+    assert sorted(counted(mine)) == [(1, 5, 0), (2, 7, 0)]

@@ -76,7 +76,6 @@ class LogChange:
         keys: the columns of the table's key.
         asked: what was read for it, where its isolation is serializable.
         key_reader: tells the keys of rows in segments, in a keyed table.
-        rests_on: the last version that it met and was settled with.
         since: the claim that it followed at first: what came later is held against it at every try.
         taken: idempotency keys that it has met, and whose: what comes later under one of them counts for
             nothing, so nothing is in its way, nor is it in anybody's.
@@ -100,7 +99,6 @@ class LogChange:
     keys: tuple[str, ...] = ()
     asked: Asked | None = None
     key_reader: KeyReader | None = None
-    rests_on: VersionId | None = None
     since: Parent = NO_CLAIM
     taken: dict[str, VersionId] = field(default_factory=dict)
     known: KnownKeys | None = None
@@ -158,7 +156,7 @@ class LogChange:
         """The same, of which functions are going to be asked about conflicts."""
         answers = ((item, self.policy.answer(item)) for item in conflicts if may_change(item))
         asked = (item for item, answer in answers if self.patchable and not isinstance(answer, Answer))
-        more = tuple(Answered(item, {}, self.rests_on) for item in asked)
+        more = tuple(Answered(item, {}, item.first or item.theirs) for item in asked)
         return replace(self, answered=(*self.answered, *more)) if more else self
 
     def under(self, slot: Slot) -> LogChange:
@@ -267,12 +265,18 @@ def judged(change: LogChange, number: int, data: ObjectBytes) -> Verdict:
     log = log_of_commit(change.folder, name, data, change.decisions)
     if (log.operation == UPKEEP).all():
         return Verdict(claim, void=True)
+    return judged_at_once(change, log, range(len(log)))._replace(follows=follows)
+
+
+def judged_at_once(change: LogChange, log: Log, indexes: Sequence[int]) -> Verdict:
+    """What versions that came at once mean for a change: it is settled with all of them together, for what
+    each of them leaves is nothing that was ever there. Raises `ModeSwitched`."""
     conflicts: list[Overlap] = []
-    for at in range(len(log)):
+    for at in indexes:
         verdict = change.asking(conflicts).judged_in(log, at)
         over = [id(item) for found in verdict.conflicts for item in found.instead]
         conflicts = [*(item for item in conflicts if id(item) not in over), *verdict.conflicts]
-    return Verdict(verdict.id, tuple(conflicts), follows=follows)
+    return Verdict(verdict.id, tuple(conflicts))
 
 
 def log_of(folder: str, number: int, data: ObjectBytes) -> Log:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crdtcat.cas.changes import KnownKeys, LogChange
+from crdtcat.cas.changes import KnownKeys, LogChange, judged_at_once
 from crdtcat.cas.cold_claims import begin, beyond_claims, holds, newest
 from crdtcat.cas.decisions import decide, read_decision
 from crdtcat.cas.key_reading import key_reader
@@ -39,6 +39,7 @@ from crdtcat.drive import Unclear, answers, cause, elapsed_clock, put_all, reaso
 from crdtcat.errors import CommitContended, CommitUnknown, CrdtcatError, StoreError, StoreUnavailable
 from crdtcat.format.version import TO_CAS, TO_MERGE
 from crdtcat.log import Log
+from crdtcat.log.transactions import at_once
 from crdtcat.protocol import Created, Put, PutIfAbsent, claim_name
 from crdtcat.protocol.claimer import Claimer, ClaimOutcome, Parent
 from crdtcat.protocol.committer import Committer
@@ -183,9 +184,8 @@ class Committing:
                 if step.outcome is ClaimOutcome.STALE:
                     return self._read(step)
                 now, pace = elapsed_clock(), session.chain.pace
-                request = now - self.tried_at
                 met = session.chain.met_since(claim, session.state.log)
-                session.chain.pace = pace.committed(now, request, *met)
+                session.chain.pace = pace.committed(now, now - self.tried_at, *met)
                 return step
             if step.outcome is ClaimOutcome.UNKNOWN:
                 raise self._unclear(claim) from cause(self.unclear)
@@ -275,8 +275,8 @@ class Committing:
 
     def judged(self, change: LogChange, log: Log, indexes: Sequence[int]) -> LogChange:
         """The change, past some versions of a log. Raises `CommitConflict`."""
-        for index in indexes:
-            found = change.judged_in(log, index)
+        for versions in at_once(log, indexes):
+            found = judged_at_once(change, log, versions)
             if found.conflicts:
                 change = self._settled(change, found.conflicts)
         self.rebases += 1

@@ -85,7 +85,7 @@ def resolved(
         met = [Sides(item, session, change, seen) for item in conflicts if item.part == part]
         if patched is not None:
             patched = _resolved_part(session, patched, part, met)
-    return None if patched is None else replace(patched, rests_on=conflicts[-1].theirs, covers=covers)
+    return None if patched is None else replace(patched, covers=covers)
 
 
 def _resolved_part(
@@ -234,7 +234,7 @@ def _with_rows(session: Session, change: LogChange, part: int, given: Sequence[G
         plan = fit(table.schema, sides.known, evolve=False)
         stager = new_stager(session, plan)
         stager.add(conform(table, plan.schema))
-        answered.append(Answered(sides.overlap, stager.finish(), sides.base_id))
+        answered.append(Answered(sides.overlap, stager.finish(), sides.asked_first))
         if ops.is_overwrite and ops.scope is not None and not ops.scope >= set(stager.staged.partitions):
             raise InvalidArgument("on_conflict: rows of other partitions than those that are overwritten")
         put_all(stager.puts, session.store, f"{session.folder}: the rows", "nothing was committed")

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crdtcat.cas.changes import LogChange
-from crdtcat.cas.reading import claimed_above
 from crdtcat.chunks.read import FooterCache
 from crdtcat.chunks.types import no_rows
 from crdtcat.clock import VersionId
@@ -28,6 +27,7 @@ from crdtcat.conflicts.write_set import Numbering
 from crdtcat.errors import Expired
 from crdtcat.format.ops import ColumnId
 from crdtcat.format.row_ids import END, RowIds
+from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.intervals import RowSet
 from crdtcat.intervals.runs import Integers, expand
@@ -103,66 +103,76 @@ class Sides:
 
     @cached_property
     def base(self) -> pa.Table | None:
-        """The rows as they were when mine read them, or as those left them that mine was settled with since;
-        `None` for a conflict that is not about rows, and where mine read nothing. Costs a refresh if one of
-        those was not read yet."""
+        """The rows right before theirs; `None` for a conflict that is not about rows, and where mine read
+        nothing. Costs a refresh if that was not read yet. Raises as `theirs`."""
         if self.overlap.kind is Kind.OVERWRITE_APPEND or self.seen is None:
             return None
-        settled = self.base_id
-        return self._values(self.seen if settled is None else self._left_by(settled))
+        return self._values(Head(self.session.table, self._before, self.session.settings))
 
     @property
-    def base_id(self) -> VersionId | None:
-        """The version that left `base`; `None`: what mine was made from."""
-        return self.overlap.base if self.overlap.instead else self.change.rests_on
+    def asked_first(self) -> VersionId:
+        """The version that is in the way, or, where others were before, which were answered to, the first."""
+        return self.overlap.first or self.overlap.theirs
 
     @cached_property
     def mine(self) -> pa.Table | None:
-        """The rows as mine would leave them, or, of a transaction, as the change does that met theirs; `None`
-        if it deletes them, or sets none."""
+        """The rows as mine makes them of `base`, or, of a transaction, as the change does that met theirs;
+        `None` if it deletes them, or sets none. Costs and raises as `base`."""
         return self._values(self.mine_head) if self.overlap.kind in _MINE_SETS else None
 
     @cached_property
     def theirs(self) -> pa.Table | None:
-        """The rows as theirs left them; `None` if it deleted them. Costs a refresh if it was not read yet.
+        """The rows as the transaction left them that theirs is of, or, if that deleted some of them later, as
+        theirs did; `None` if it deleted them itself. Costs a refresh if it was not read yet.
 
         Raises `Expired` where theirs was folded into a base since."""
         if self.overlap.kind not in _THEIRS_SETS:
             return None
-        return self._values(self._left_by(self.overlap.theirs))
+        found = self._values(self._left_by(self.overlap.theirs))
+        if found is None or self.overlap.key_values or found.num_rows >= self.overlap.rows.total:
+            return found
+        log = self._log_with(self.overlap.theirs)
+        before, together = _around(log, self.overlap.theirs)
+        together &= np.arange(len(log)) <= log.index_of(self.overlap.theirs)
+        return self._values(Head(self.session.table, select(log, before | together), self.session.settings))
 
     def _left_by(self, id: VersionId) -> Head:
-        """The table as a version left it."""
+        """The table as a version left it, or all that came at once with it."""
+        log = self._log_with(id)
+        before, together = _around(log, id)
+        return Head(self.session.table, select(log, before | together), self.session.settings)
+
+    def _log_with(self, id: VersionId) -> Log:
         if self.session.state.log.index_of(id) < 0:
             self.session.refresh()
         log = self.session.state.log
-        if log.is_folded[log.index_of(id)]:
+        if (at := log.index_of(id)) >= 0 and log.is_folded[at]:
             raise Expired(
                 f"{id} was expired meanwhile: what it left cannot be read any more; read the table again, "
                 "and repeat the change"
             )
-        until = log.ids <= np.array([id.to_bytes()], log.ids.dtype)[0]
-        return Head(self.session.table, select(log, until), self.session.settings)
+        return log
 
     @cached_property
     def mine_head(self) -> Head | None:
-        """The table as mine would leave it, had nobody come between; of a transaction, with the change that
-        met theirs and those before it."""
+        """The table right before theirs with mine on top; of a transaction, with the change that met theirs
+        and those before it."""
         if self.seen is None and not self.overlap.key_values:
             return None
         log = self.change.upto(self.overlap.part).log_on(self._before)
         return Head(self.session.table, log, self.session.settings)
 
-    @property
+    @cached_property
     def _before(self) -> Log:
-        """What mine was made from; where it read nothing, the log up to the claim that it follows."""
-        if self.seen is not None:
+        """What was there right before theirs: what mine was made from, and all that it was moved past. Of a
+        merge, which stands as it is, only the first."""
+        if self.seen is not None and not self.change.patchable:
             return self.seen.log
-        since = self.change.since
-        if since.id is not None and self.session.state.log.index_of(since.id) < 0:
-            self.session.refresh()
-        log = self.session.state.log
-        return select(log, ~claimed_above(log, since))
+        log = self._log_with(self.asked_first)
+        there, _ = _around(log, self.asked_first)
+        if self.seen is not None:
+            there |= self.seen.log.find(log.ids) >= 0
+        return select(log, there)
 
     def _values(self, head: Head | None) -> pa.Table | None:
         if head is not None and self.overlap.key_values:
@@ -232,6 +242,15 @@ class Sides:
         return Scan(
             head, self.session.store, columns=None, filter=wanted[0], verify=verify, footers=FooterCache()
         ).to_table()
+
+
+def _around(log: Log, id: VersionId) -> tuple[Array, Array]:
+    """What was there before a version, and what came at once with it: all versions of its transaction."""
+    at, wanted = log.index_of(id), np.array([id.to_bytes()], log.ids.dtype)[0]
+    together = log.ids == wanted
+    if at >= 0 and log.transaction.is_valid()[at].as_py():
+        together = log.id_fields["writer"] == log.id_fields["writer"][at]
+    return (log.ids < wanted) & ~together, together
 
 
 def names_of(session: Session, seen: Head | None) -> dict[ColumnId, str]:

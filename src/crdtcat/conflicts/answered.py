@@ -35,12 +35,12 @@ class Answered:
     Attributes:
         overlap: what was asked about.
         body: the rows, staged; empty where it was not asked yet.
-        rests_on: what mine had been settled with before: the base of the question.
+        first: the version that the question began with: its base is what was there right before that.
     """
 
     overlap: Overlap
     body: Mapping[str, Any]
-    rests_on: VersionId | None
+    first: VersionId
 
     @cached_property
     def rows(self) -> TaggedRows:
@@ -81,7 +81,7 @@ def asked_again(
         found = [left for item in found if (left := _without(item, part, rows)) is not None]
         instead = tuple(item.overlap for item in items)
         asked = replace(first, theirs=theirs.id, number=theirs.number, rows=rows.rows, tags=rows.tags)
-        found.append(replace(asked, instead=instead, base=items[0].rests_on))
+        found.append(replace(asked, instead=instead, first=items[0].first))
     return found
 
 

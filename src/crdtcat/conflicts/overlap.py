@@ -49,7 +49,7 @@ class Overlap:
         part: which of mine's versions it is about, where mine has several.
         instead: conflicts with those before theirs that this one takes the place of: rows were answered to
             them, and theirs changed what these were about (`crdtcat.conflicts.answered`).
-        base: where it does, what mine had been settled with before the first of them.
+        first: where it does, the version that the first of them was about.
     """
 
     kind: Kind
@@ -71,7 +71,7 @@ class Overlap:
     table: str = ""
     part: int = 0
     instead: tuple[Overlap, ...] = ()
-    base: VersionId | None = None
+    first: VersionId | None = None
 
     def __repr__(self) -> str:
         return f"Overlap({self})"

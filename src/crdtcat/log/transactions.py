@@ -8,7 +8,7 @@ makes one transaction, so its id names it. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +108,15 @@ def transactions_in(log: Log) -> dict[int, Found]:
 def _meaning(blob: bytes, name: str) -> tuple[int, frozenset[str]]:
     count, folders = unpack(blob, name)
     return int(count), frozenset(folders)
+
+
+def at_once(log: Log, indexes: Iterable[int]) -> list[list[int]]:
+    """Some versions, those of one transaction together, in the order of the first of each. O(versions)."""
+    parts, writers = np.asarray(log.transaction.is_valid()), log.id_fields["writer"]
+    found: dict[int, list[int]] = {}
+    for at in indexes:
+        found.setdefault(~int(writers[at]) if parts[at] else at, []).append(at)
+    return list(found.values())
 
 
 def claim_of(log: Log, index: int) -> int:
