@@ -115,6 +115,10 @@ def test_a_catalog_in_memory(spark: Any, registered: Any, tmp_path: Path) -> Non
     refused(lambda: spark.range(1).write.format("crdtcat").mode("append").save(path))
     refused(lambda: foreach_batch(lake, "t"))
     refused(lambda: import_parquet(spark, lake, "u", tmp_path))
+    verbs: tuple[Callable[..., Any], ...] = (verify, compact, checkpoint)
+    for verb in verbs:  # tasks would miss every segment, and every version
+        refused(lambda verb=verb: verb(spark, lake, "t"))  # type: ignore[misc]
+    refused(lambda: collect(spark, lake))
     assert lake.tables() == ["t"]
 
 

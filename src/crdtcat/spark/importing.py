@@ -10,7 +10,6 @@ from crdtcat import Catalog
 from crdtcat.catalog.importing import Imported, ImportResult, plan_import
 from crdtcat.lifecycle.incarnations import MAIN
 from crdtcat.maintenance.progress import Tell, teller
-from crdtcat.spark.options import require_shared
 from crdtcat.spark.saving import as_catalog, for_tasks, require_session
 from crdtcat.spark.tasks import in_tasks
 from crdtcat.spark.writing import tend
@@ -42,7 +41,7 @@ def import_parquet(
     """
     tell = teller(progress)
     require_session(spark)
-    handle = require_shared(as_catalog(catalog))
+    handle = as_catalog(catalog)
     plan = plan_import(
         for_tasks(handle),
         table,

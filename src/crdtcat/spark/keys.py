@@ -6,7 +6,7 @@ writes share one by accident: a job named `load/0` is not the first task of a jo
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from crdtcat.errors import InvalidArgument
 from crdtcat.support.showing import shown
@@ -20,7 +20,8 @@ WriteName = tuple[str | int, ...]
 def saved(query: str) -> WriteName:
     """A write with a name of its own: the option `query`. Raises `InvalidArgument` for what is no name: of
     two writes under an empty one, by a variable that nobody set, the second would not count."""
-    if not isinstance(query, str) or not query:
+    given: Any = query
+    if not isinstance(given, str) or not given:
         raise InvalidArgument(
             f"query={shown(query)}: a text that is not empty, which names this write and no other"
         )

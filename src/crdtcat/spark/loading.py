@@ -31,7 +31,6 @@ from crdtcat.scan.units import Unit
 from crdtcat.spark.conditions import condition, quoted
 from crdtcat.spark.floats import kept_back, reader_options
 from crdtcat.spark.native import NativeGroup, Run, split
-from crdtcat.spark.options import require_shared
 from crdtcat.spark.pinned import pin
 from crdtcat.spark.python_frame import python_frame
 from crdtcat.spark.reading import Selection
@@ -93,7 +92,7 @@ def load(
         require_names("columns", columns)
     given = as_catalog(catalog)
     root = _root(given.store, native)
-    handle = for_tasks(require_shared(given))
+    handle = for_tasks(given)
     opened = handle.table(table, branch)
     pinned = pin(handle, opened, at)
     names = None if columns is None else tuple(columns)

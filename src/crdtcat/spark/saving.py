@@ -208,7 +208,8 @@ def require_session(spark: Any) -> None:
 
 
 def for_tasks(catalog: Catalog) -> Catalog:
-    """A handle as tasks use it: no upkeep, segments that several tasks can hold in memory at once."""
-    options = catalog.options
+    """A handle as tasks use it: no upkeep, segments that several tasks can hold in memory at once. Raises
+    `CapabilityMissing` for a catalog that tasks cannot see."""
+    options = require_shared(catalog).options
     segment_bytes = min(options.segment_bytes, TASK_SEGMENT_BYTES)
     return Catalog(catalog.store, **{**dict(options), "upkeep": False, "segment_bytes": segment_bytes})
