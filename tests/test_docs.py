@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Catalog, errors, limits
@@ -114,6 +115,21 @@ def test_the_example_of_transactions_runs() -> None:
     assert cat.read("stock").to_pylist() == [{"item": "tea", "left": 4}]
     assert cat.read("orders")["item"].to_pylist() == ["tea", "cup"]
     assert cat.read("notes").num_rows == 1
+
+
+def test_the_example_of_the_change_feed_copies_a_table() -> None:
+    cat = Catalog("memory://feed-page")
+    columns = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+    orders, copy = (cat.create_table(name, columns, key=["id"]) for name in ("orders", "copy"))
+    names = {"orders": orders, "copy": copy, "pc": pc, "seen": None}
+    orders.upsert([{"id": 1, "n": 1}, {"id": 2, "n": 1}])
+    example = blocks("docs/contracts/reads.md", "python")[0]
+    exec(example, names)
+    assert copy.read().equals(orders.read())
+    orders.delete(keys=[1])
+    orders.upsert([{"id": 3}, {"id": 2, "n": 2}])
+    exec(example, names)
+    assert copy.read().to_pylist() == [{"id": 2, "n": 2}, {"id": 3, "n": None}]
 
 
 def test_the_error_table_is_the_error_tree() -> None:

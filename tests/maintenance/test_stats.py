@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from crdtcat import Catalog, Table
@@ -190,3 +191,29 @@ def test_bytes_of_the_past_are_what_expiry_and_collection_free() -> None:
     assert deleted == before - size(catalog) == past
     assert table.stats().past_bytes == 0
     assert table.stats().stored_bytes == size(catalog)
+
+
+@pytest.mark.parametrize("key", [[], ["n"]])
+def test_chunks_that_compaction_leaves_are_told_with_the_way_out(key: list[str]) -> None:
+    """One append by somebody who did not know of a drop, and nothing that has the column is written anew."""
+    catalog = lake()
+    table = catalog.create_table("t", pa.schema([("n", pa.int64()), ("x", pa.int64())]), key=key)
+    late = another(catalog).table("t")
+    table.append([{"n": 0, "x": 0}])
+    late.read()
+    table.drop_column("x")
+    late.append([{"n": 1, "x": 1}])
+    table.append([{"n": 2, "x": 2}])
+    found = table.stats()
+    assert (found.left_chunks, found.left_columns, found.compactable) == (3, ("x",), 0)
+    assert "3 chunks by compact(), for others wrote to 'x' while it was added or dropped" in str(found)
+    assert table.compact().chunks_before == 0
+    rows = table.read().to_pylist()
+    table.add_column("y", pa.int64())
+    table.update("true", {"y": pc.field("x")})
+    table.drop_column("x")
+    assert table.stats().left_chunks == 0
+    table.compact()
+    table.rename_column("y", "x")
+    assert table.read().to_pylist() == rows == [{"n": n, "x": n or None} for n in range(3)]
+    assert len(table.head().chunks) == 1

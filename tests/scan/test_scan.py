@@ -145,6 +145,17 @@ def test_no_rows_match(table: Table) -> None:
     assert "0 of" in scan.explain()
 
 
+def test_pandas_keeps_large_numbers_beside_nulls_where_it_is_asked_to() -> None:
+    table = lake().create_table("t", pa.schema([("n", pa.int64())]))
+    table.append([{"n": 2**60 + 1}, {"n": None}])
+    table.write(table.scan().to_pandas(types_mapper=pd.ArrowDtype))
+    assert table.read()["n"].to_pylist() == [2**60 + 1, None]
+    table.write(table.scan().to_pandas())
+    assert table.read()["n"].to_pylist() == [2**60, None]
+    table.overwrite(pd.DataFrame({"n": [1.0, np.nan]}))
+    assert table.read()["n"].to_pylist() == [1, None]
+
+
 def test_a_scan_is_pinned() -> None:
     table = lake().create_table("t", SCHEMA)
     table.append(DATA)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -411,6 +412,25 @@ def test_days_of_another_calendar_are_refused(tmp_path: Path, note: str, old: An
     assert catalog.tables() == ["fine"]
     catalog.import_parquet("t", folder(tmp_path / "plain", table))  # without the note they are what they are
     assert same(catalog.read("t"), table)
+
+
+def test_what_a_file_lacks_of_its_frame_is_refused(tmp_path: Path) -> None:
+    """pandas stores no values of an index that counts up, as since pandas 3 any is that can be."""
+    frame = pd.DataFrame({"id": [1, 2, 3], "s": ["a", "b", "c"]})
+    counting = frame.set_index(pd.RangeIndex(1, 4, name="id"))[["s"]]
+    counting.to_parquet(tmp_path / "lacks.parquet")
+    catalog = lake(tmp_path)
+    with pytest.raises(InvalidArgument, match=r"lacks.parquet lacks the values of 'id'"):
+        catalog.import_parquet("t", tmp_path / "lacks.parquet")
+    assert catalog.tables() == []
+    counting.to_parquet(tmp_path / "t.parquet", index=True)
+    frame.to_parquet(tmp_path / "plain.parquet")  # whose index has no name
+    for name in ("t", "plain"):
+        catalog.import_parquet(name, tmp_path / f"{name}.parquet")
+        assert catalog.read(name, ["id", "s"]).to_pylist() == frame.to_dict("records")
+    pq.write_table(pa.table({}), tmp_path / "none.parquet")
+    with pytest.raises(InvalidArgument, match=r"none.parquet has no columns$"):
+        catalog.import_parquet("none", tmp_path / "none.parquet")
 
 
 def test_columns_that_a_file_requires_are_read_with_others(tmp_path: Path) -> None:

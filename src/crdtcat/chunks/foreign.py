@@ -13,6 +13,7 @@ say so, are moments in UTC at any depth, as Spark writes them. Reads only, and k
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -191,6 +192,7 @@ def read_foreign(store: Store, name: str, size: int) -> ForeignFile:
 
 def _understood(url: str, name: str, size: int, tail: bytes) -> ForeignFile:
     metadata = pq.read_metadata(pa.BufferReader(pa.py_buffer(tail)))
+    _require_all_there(url, metadata)
     footer = tail[:-TAIL_BYTES]
     plain = picked_footer(footer, [])
     bare = pq.read_metadata(pa.BufferReader(pa.py_buffer(plain + len(plain).to_bytes(4, "little") + MAGIC)))
@@ -208,6 +210,26 @@ def _understood(url: str, name: str, size: int, tail: bytes) -> ForeignFile:
         footer,
         metadata,
     )
+
+
+def _require_all_there(url: str, metadata: Any) -> None:
+    """A file has columns, and all that its frame had. Raises `InvalidArgument`.
+
+    Of an index that counts up pandas notes name and range beside the columns, and stores no values: whoever
+    named it would miss them.
+    """
+    if not metadata.num_columns:
+        raise InvalidArgument(f"{url} has no columns")
+    try:
+        noted = json.loads((metadata.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        names = [item["name"] for item in noted if isinstance(item, dict) and item["name"] is not None]
+    except (ValueError, KeyError, TypeError):  # another's notes, or none
+        return
+    if names:
+        raise InvalidArgument(
+            f"{url} lacks the values of {names[0]!r}, the index of its pandas frame: write it anew with "
+            "to_parquet(..., index=True), or from reset_index(drop=True) if they are not wanted"
+        )
 
 
 def _with_moments(t: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:

@@ -12,9 +12,10 @@ from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.log import Log
 from crdtcat.maintenance.compact_keyed import keyed_groups
-from crdtcat.maintenance.compact_plan import LEAST_SHARE, groups
+from crdtcat.maintenance.compact_plan import LEAST_SHARE, Simple, copy_columns, groups
 from crdtcat.maintenance.loose import loose_files
 from crdtcat.session import Session
+from crdtcat.support.showing import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class TableStats:
         is_keyed: whether the table has a key: then it has at most so many rows, as several may share a key.
         waiting_files: version files and claims that no bundle has: what `checkpoint` would put into one.
         collectable_files: log files that `collect` would delete now.
+        left_chunks: chunks that `compact` leaves as they are, whatever their size.
+        left_columns: the columns for which it does: added, or dropped, while others wrote to them.
     """
 
     table: str
@@ -64,6 +67,8 @@ class TableStats:
     is_keyed: bool = False
     waiting_files: int = 0
     collectable_files: int = 0
+    left_chunks: int = 0
+    left_columns: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         most = "up to " if self.is_keyed else ""
@@ -77,6 +82,12 @@ class TableStats:
             f"  small     {self.small_chunks:,} chunks ({self.small_chunk_share:.1%})",
             f"  log       {self.log_files:,} files, {self.loose_files:,} of them no bundles",
         ]
+        if self.left_chunks:
+            names = ", ".join(map(shown, self.left_columns))
+            lines.append(
+                f"  left      {self.left_chunks:,} chunks by compact(), for others wrote to {names} while it "
+                "was added or dropped: put its values into a new column, and drop it"
+            )
         return "\n".join([*lines, *(f"  to gain   {gain}" for gain in self.gains)])
 
     @property
@@ -111,7 +122,7 @@ def stats(session: Session) -> TableStats:
     unique_bytes = int(log.nbytes[distinct].sum())
     history = int(log.nbytes.sum())
     inlined = sum(map(len, log.inline.values()))
-    loose = loose_files(session, listing)
+    loose, left = loose_files(session, listing), _left_columns(head)
     return TableStats(
         table=session.table,
         rows=head.row_count,
@@ -133,6 +144,8 @@ def stats(session: Session) -> TableStats:
         is_keyed=head.keyed is not None,
         waiting_files=loose.waiting,
         collectable_files=loose.collectable,
+        left_chunks=_left(head) if left else 0,
+        left_columns=left,
     )
 
 
@@ -147,6 +160,17 @@ def _compactable(head: Head, least: int, target: int) -> list[list[int]]:
     if head.keyed is None:
         return list(groups(head, least=least, target=target))
     return [list(group.chunks) for group in keyed_groups(head, head.keyed, least=least, target=target)]
+
+
+def _left_columns(head: Head) -> tuple[str, ...]:
+    """Columns that no copy of rows has."""
+    copied = copy_columns(head)
+    return tuple(column.name for column in head.columns.all if column not in copied)
+
+
+def _left(head: Head) -> int:
+    simple = Simple(head)
+    return sum(not simple.is_entry(entry) for entry in head.live.tolist())
 
 
 def _rows(head: Head, group: list[int]) -> int:

@@ -106,7 +106,11 @@ class Scan:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self, **options: Any) -> Any:
-        """A pandas DataFrame; `options` go to `pyarrow.Table.to_pandas`. Needs `crdtcat[pandas]`."""
+        """A pandas DataFrame; `options` go to `pyarrow.Table.to_pandas`. Needs `crdtcat[pandas]`.
+
+        Without options whole numbers are floats there in a column with nulls, and rounded above 2**53, as
+        Arrow gives them; `types_mapper=pandas.ArrowDtype` keeps every value and type.
+        """
         return as_pandas(self.to_table(), **options)
 
     def to_polars(self) -> Any:

@@ -1,9 +1,7 @@
 """What changed between two snapshots of a keyed table: by key, in parts that tasks read each by itself.
 
-A keyed table's rows have no identity but their keys, so both sides are read, merged and compared. But not
-all of them: chunks of either snapshot whose ranges of keys overlap, directly or by way of others, are a part;
-keys of one part are in no other; and a part that nothing new lies in has not changed. Which parts have is
-found from the two heads alone. Who changed a key is the last of the new versions that wrote or deleted it.
+Parts are those of `crdtcat.scan.keyed_parts`, as in the local feed. Who changed a key is the last of the new
+versions that wrote or deleted it.
 
 Memory of a task: one part, on both sides. Where new rows are spread over all keys that is the table: compare
 more often, or keep chunks of new rows narrow (sort what is upserted, partition by a part of the key)."""
@@ -11,7 +9,7 @@ more often, or keep chunks of new rows narrow (sort what is upserted, partition 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC
 from typing import ClassVar, Final
 
@@ -21,15 +19,12 @@ import pyarrow as pa
 from crdtcat import Catalog
 from crdtcat.chunks.types import no_rows, to_storage
 from crdtcat.errors import Corrupt, InvalidArgument
-from crdtcat.format.kinds import GONE, ROWS
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
 from crdtcat.head.columns import Column
-from crdtcat.head.keyed import KeyedRows
-from crdtcat.scan.key_ranges import KeyRanges, groups_of
 from crdtcat.scan.keyed_changes import KeyedChanges
+from crdtcat.scan.keyed_parts import Part, changed_parts, only
 from crdtcat.scan.merge_execute import MergedExecution
-from crdtcat.scan.merge_plan import Group
 from crdtcat.scan.plan import Plan
 from crdtcat.spark.change_columns import CHANGE_FIELDS, change_schema
 from crdtcat.spark.pinned import Pinned, pinned_head
@@ -46,23 +41,6 @@ class _Marked(KeyedChanges):
     """Changes beside any columns: the feed's own have other names than the local one's."""
 
     label: ClassVar[str] = "change\n"
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Keys that share chunks with no others.
-
-    Attributes:
-        before, after: entries of the two heads that hold them.
-        fresh: versions that only the later one has, each with a chunk of keys that it wrote or deleted; by
-            their numbers in the later head's log.
-        nbytes: Arrow content of both sides.
-    """
-
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    fresh: tuple[tuple[int, int], ...]
-    nbytes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,13 +80,14 @@ class KeyedFeed:
 
     def _tables(self, share: Sequence[int], names: Sequence[str]) -> Iterator[pa.Table]:
         old, new = self.before.head(), self.after.head()
+
+        def read(head: Head, entries: tuple[int, ...] | None) -> pa.Table:
+            assert entries is not None
+            return _rows(self.before if head is old else self.after, entries)
+
         for number in share:
             part = self.parts[number]
-
-            def read(head: Head, part: Part = part) -> pa.Table:
-                return _rows(self.before, part.before) if head is old else _rows(self.after, part.after)
-
-            found = _Marked(old, new, read, self.query).to_table()
+            found = _Marked(old, new, read, self.query, [part]).to_table()
             if found.num_rows:
                 yield self._labelled(found, part, names)
 
@@ -158,54 +137,11 @@ def keyed_changes(
     shown: pa.Schema,
 ) -> KeyedFeed:
     """The net changes from one snapshot to a later one, of a keyed table. No request."""
-    sides = [head.keyed for head in (before, after)]
     fresh = before.log.find(after.log.ids) < 0
-    parts: tuple[Part, ...] = ()
-    if after.keyed is not None and fresh.any():
-        parts = tuple(_parts(before, after, sides[0], after.keyed, fresh))
+    parts = changed_parts(before, after)
     pinned = [pinned_head(catalog, head, branch) for head in (before, after)]
     last = int(np.flatnonzero(fresh)[-1]) if fresh.any() else 0
     return KeyedFeed(pinned[0], pinned[1], query, shown, parts, last)
-
-
-def _parts(before: Head, after: Head, old: KeyedRows | None, new: KeyedRows, fresh: Array) -> Iterator[Part]:
-    log = after.log
-    numbers = _numbers(before, after)
-    held = np.empty(0, np.int64) if old is None else old.entries
-    news = _news(before, after, new, fresh)
-    kinds = (numbers[held], new.entries, np.array([chunk for _, chunk in news], np.int64))
-    chunks = np.concatenate(kinds)
-    ranges = KeyRanges(log, np.unique(chunks))
-    place = np.searchsorted(np.unique(chunks), chunks)
-    order = np.argsort(ranges.first[place], kind="stable")
-    part = np.empty(len(chunks), np.int64)
-    part[order] = groups_of(ranges.first[place][order], ranges.last[place][order])
-    ends = np.cumsum([len(kind) for kind in kinds])
-    mine = np.split(part, ends[:-1])
-    for number in np.unique(mine[2]).tolist():
-        then, now = held[mine[0] == number], new.entries[mine[1] == number]
-        said = [pair for pair, at in zip(news, mine[2].tolist(), strict=True) if at == number]
-        nbytes = int(before.log.nbytes[then].sum()) + int(log.nbytes[now].sum())
-        yield Part(tuple(then.tolist()), tuple(now.tolist()), tuple(said), nbytes)
-
-
-def _news(before: Head, after: Head, keyed: KeyedRows, fresh: Array) -> list[tuple[int, int]]:
-    """Versions that only the later head has, each with a chunk of keys that it wrote, deleted or removed."""
-    log = after.log
-    counts = fresh & after.folded.standing
-    own = np.flatnonzero(counts[log.chunk_version] & np.isin(log.kind, (ROWS, GONE)))
-    pairs = [(int(log.chunk_version[chunk]), int(chunk)) for chunk in own]
-    removed = [(at, chunk) for at, chunks in keyed.deletes.items() if fresh[at] for chunk in chunks]
-    return sorted({*pairs, *removed, *_outdone(before, after, fresh)})
-
-
-def _outdone(before: Head, after: Head, fresh: Array) -> Iterator[tuple[int, int]]:
-    """Chunks of versions that counted before, and do not since a late one with their idempotency key came."""
-    at = after.log.find(before.log.ids)
-    for version in at[before.folded.standing & ~after.folded.standing[at]].tolist():
-        by = int(np.flatnonzero(fresh)[-1])
-        for chunk in range(int(after.log.chunk_start[version]), int(after.log.chunk_start[version + 1])):
-            yield by, chunk
 
 
 def _is_stored(plan: Plan, chunk: int) -> bool:
@@ -217,36 +153,11 @@ def _is_stored(plan: Plan, chunk: int) -> bool:
     return bool(plan.places(chunk)) or inlined in log.inline
 
 
-def _numbers(before: Head, after: Head) -> Array:
-    """Per chunk of the earlier head, its number in the later one's log."""
-    version = before.log.chunk_version.astype(np.int64)
-    ordinal = np.arange(before.log.chunk_count) - before.log.chunk_start[version]
-    numbers: Array = after.log.chunk_start[after.log.find(before.log.ids)[version]] + ordinal
-    return numbers
-
-
 def _rows(pinned: Pinned, entries: tuple[int, ...]) -> pa.Table:
     """All rows of some entries of a keyed table, which share keys with no others."""
-    plan = pinned.plan(None, None, None)[0]
-    assert plan.merge is not None
-    wanted = np.isin(plan.chunks, entries)
-    items = tuple(_items(plan, wanted))
-    alone = replace(plan, merge=replace(plan.merge, items=items))
+    alone = only(pinned.plan(None, None, None)[0], entries)
     tables = list(MergedExecution(alone, pinned.execution(alone)).tables())
-    return pa.concat_tables(tables) if tables else no_rows(plan.schema)
-
-
-def _items(plan: Plan, wanted: Array) -> Iterator[slice | Group]:
-    assert plan.merge is not None
-    chosen = set(plan.chunks[wanted].tolist())
-    for item in plan.merge.items:
-        if isinstance(item, Group):
-            if item.chunks[0] in chosen:
-                yield item
-            continue
-        for at in range(item.start, item.stop):
-            if wanted[at]:
-                yield slice(at, at + 1)
+    return pa.concat_tables(tables) if tables else no_rows(alone.schema)
 
 
 def require_labels(table: str, *, with_columns: bool, filter: object) -> None:

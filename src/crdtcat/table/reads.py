@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from crdtcat.cas.reading import EVERYTHING, HISTORY, Read
+from crdtcat.chunks.types import combinable, no_rows
 from crdtcat.errors import InvalidArgument, NoSnapshots
 from crdtcat.head import Chunk, Conflict, Head, History, prove_chunk
 from crdtcat.log import empty_log
@@ -19,7 +20,9 @@ from crdtcat.scan.execute import Execution
 from crdtcat.scan.feed import Feed
 from crdtcat.scan.key_conflicts import LostCell, lost_cells
 from crdtcat.scan.keyed_changes import KeyedChanges
+from crdtcat.scan.keyed_parts import only
 from crdtcat.scan.lost import lost_value, lost_values
+from crdtcat.scan.merge_execute import MergedExecution
 from crdtcat.scan.plan import make_plan
 from crdtcat.support.arguments import require_flag
 from crdtcat.table.handle import Handle
@@ -153,7 +156,8 @@ class Reads(Handle):
 
         Requests: a refresh; reading it, what a scan of the chunks with changed rows takes: all chunks where a
         column was dropped and others of its values or its name are there. Counting what changed reads
-        nothing. A keyed table is read at both snapshots, and compared in memory.
+        nothing. Of a keyed table the chunks are read, at both snapshots, whose ranges of keys meet, directly
+        or by way of others, those of new rows; all of them where columns are others.
 
         Args:
             since: where to start: a snapshot or its token, a version, a tag, a moment; `None` is before the
@@ -167,16 +171,19 @@ class Reads(Handle):
     def _feed(self, old: Head, new: Head) -> Callable[[], Feed]:
         """What makes the feed between two heads, by what is known now."""
         if self.key:
-            return lambda: KeyedChanges(old, new, self._all_rows)
+            return lambda: KeyedChanges(old, new, self._rows_of)
         whole = self._session.head(refresh=False).log
         store, verify = self._session.store, self._session.options.verify
         return lambda: Changes(old, new, whole, store, verify=verify)
 
-    def _all_rows(self, head: Head) -> pa.Table:
+    def _rows_of(self, head: Head, entries: tuple[int, ...] | None) -> pa.Table:
+        """All rows of a keyed table, or of some entries that share keys with no others."""
+        plan = make_plan(head, None, None)
+        alone = plan if entries is None else only(plan, entries)
         verify = self._session.options.verify
-        return Scan(
-            head, self._session.store, columns=None, filter=None, verify=verify, footers=self._footers
-        ).to_table()
+        execution = Execution(alone, self._session.store, self._footers, verify=verify)
+        tables = list(MergedExecution(alone, execution).tables())
+        return combinable(pa.concat_tables(tables)) if tables else no_rows(alone.schema)
 
     def _before(self, since: At | None) -> Head:
         """Where a comparison starts; `None` is before the first commit."""
