@@ -48,6 +48,7 @@ class ChangedEntries:
         self._head, self._chunks, self._needed = plan.head, chunks, plan.needed
         self._holding, self._visible = Holding(plan.head), Visible(plan.head)
         self._born = AsBorn(plan.head)
+        self._alone: dict[int, tuple[list[Source], list[bool]]] = {}
 
     def read(self, entry: int, columns: Sequence[Column], within: Span | None = None) -> pa.Table:
         """The rows of an entry, deleted ones too, as storage arrays of the columns' types. `within`: some of
@@ -190,14 +191,18 @@ class ChangedEntries:
         born = self._born.cells(copy, field.column, ages)
         return self._born.column(column, field, stored.column(field.name).chunks, born)
 
-    def _owned(self, entry: int, sources: Sequence[Source]) -> list[bool]:
+    def _owned(self, entry: int, sources: list[Source]) -> list[bool]:
         """Per column, whether what was decoded for it is nobody else's: for this entry alone, and no other
-        column of it; and whether it is as it was decoded."""
+        column of it; and whether it is as it was decoded. Found once for all entries alike: `Holding` gives
+        them the same list."""
         if not self._chunks.is_stored(entry):
             return [False] * len(sources)
-        names = [None if source.field is None else source.field.name for source in sources]
-        uses = Counter(names)
-        return [source.same and uses[name] == 1 for name, source in zip(names, sources, strict=True)]
+        if id(sources) not in self._alone:
+            names = [None if source.field is None else source.field.name for source in sources]
+            uses = Counter(names)
+            alone = [source.same and uses[name] == 1 for name, source in zip(names, sources, strict=True)]
+            self._alone[id(sources)] = sources, alone
+        return self._alone[id(sources)][1]
 
     def _ages(self, stamps: Stamps, stored: pa.Table) -> Integers:
         """Per row, the version that wrote its cell, or OLDEST."""

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from crdtcat.chunks.decode import NARROW
 from crdtcat.format.sections import Array
 from crdtcat.intervals.runs import Integers
-from crdtcat.scan.pooled import pooled_copy
+from crdtcat.scan.pooled import pooled
 
 BYTES_MAX: Final = 2**31 - 1  # of an array whose offsets have 32 bits
 KEPT_AND_REPLACED: Final = 0b01010101  # eight bits of the mask, the first is the lowest
@@ -52,10 +52,12 @@ def spliced(base: pa.Array, rows: Integers, values: pa.Array) -> pa.Array | None
         pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(cuts), _data(base)]),
         pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(np.repeat(end, 2)), _data(values)]),
     )
-    shift = np.full(len(rows) + 1, -begin[0], np.int32)
-    shift[1:] += np.cumsum(np.diff(end) - (cuts[2:-1:2] - cuts[1:-1:2]), dtype=np.int32)
-    offsets = pooled_copy(begin, np.int32)
-    offsets += np.repeat(shift, np.diff(rows, prepend=-1, append=len(base)))
+    offsets = pooled(len(base) + 1, np.int32)  # first what each row adds to the shift, in the same memory
+    offsets[:] = 0
+    offsets[0] = -begin[0]
+    offsets[rows + 1] = np.diff(end) - (cuts[2:-1:2] - cuts[1:-1:2])
+    np.cumsum(offsets, dtype=np.int32, out=offsets)
+    np.add(offsets, begin, out=offsets, casting="unsafe")  # all of them fit
     return pa.Array.from_buffers(
         values.type, len(base), [_validity(base, rows, values), pa.py_buffer(offsets), runs.buffers()[2]]
     )
