@@ -26,14 +26,13 @@ from crdtcat.chunks.partitions import parse_partitioning
 from crdtcat.chunks.read import FooterCache
 from crdtcat.format.sections import Array
 from crdtcat.head import Head
-from crdtcat.maintenance import rewrite
 from crdtcat.maintenance.compact_plan import Simple, crowds
 from crdtcat.maintenance.sorting import are_in_order, keys_of
 from crdtcat.scan.execute import Execution
 from crdtcat.scan.located import Located, located
 from crdtcat.scan.plan import make_plan
 from crdtcat.scan.source import HeadStatistics, entries_overlaid
-from crdtcat.scan.units import rows_at_once
+from crdtcat.scan.units import read_in_parts
 from crdtcat.session import Session
 
 Lot = list[int]
@@ -63,10 +62,7 @@ class ClusterPlan:
         simple = Simple(head)
         shared = [crowd for crowd in crowds(head) if all(map(simple.is_entry, crowd))]
         crowded = {entry for crowd in shared for entry in crowd}
-        wanted = self._moved()
-        for at in np.flatnonzero(head.rows.bytes_read[head.live] > rewrite.COMMIT_BYTES).tolist():
-            entry = int(head.live[at])
-            wanted[at] |= rows_at_once(head, entry) < int(head.log.rows[entry])
+        wanted = self._moved() | np.isin(head.live, read_in_parts(head))
         by_itself = [at for at in head.live[wanted].tolist() if at not in crowded]
         return [*shared, *([entry] for entry in by_itself if simple.is_entry(entry))]
 

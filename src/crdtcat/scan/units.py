@@ -23,6 +23,7 @@ import numpy as np
 from crdtcat.format.schema_code import StoredField
 from crdtcat.head.columns import Column
 from crdtcat.head.head import Head
+from crdtcat.intervals.runs import Integers
 from crdtcat.scan.alternating import MOST, Alternating
 from crdtcat.scan.as_born import Span
 from crdtcat.scan.plan import Plan
@@ -72,10 +73,15 @@ def units(plan: Plan, *, together: bool = True) -> Iterator[Unit]:
     return _together(_cut(plan), _Share(plan)) if together else _cut(plan)
 
 
+def read_in_parts(head: Head) -> Integers:
+    """The entries over which so much lies that it is most of what is read, and too much. O(chunks)."""
+    nbytes, held = head.rows.bytes_read, head.log.nbytes.astype(np.float64)
+    return np.flatnonzero(nbytes > np.maximum(MOST * UNIT_BYTES, 2 * held))
+
+
 def rows_at_once(head: Head, entry: int) -> int:
-    """How many rows of an entry are read at once: all of them, unless so much lies over it that it is most of
-    what is read, and too much; then as many as take what the entry itself does, which is decoded each time,
-    or a quarter of the most."""
+    """How many rows of an entry are read at once: all of them; of one that is read in parts, as many as take
+    what the entry itself does, which is decoded each time, or a quarter of the most."""
     held, rows = int(head.log.nbytes[entry]), int(head.log.rows[entry])
     nbytes = int(head.rows.bytes_read[entry])
     if nbytes <= max(MOST * UNIT_BYTES, 2 * held):
@@ -210,6 +216,7 @@ class _Mixed:
             self._left[entry] = self._left.get(entry, 0) + 1
         self._gathered: list[tuple[int, int, int]] = []
         self._together = Alternating(UNIT_BYTES)
+        self._in_parts = frozenset(read_in_parts(plan.head).tolist())
 
     @property
     def is_open(self) -> bool:
@@ -220,10 +227,9 @@ class _Mixed:
         """Take one more; gives a unit once no entry in it has more rows to come, or it is too large."""
         entry = strip[0]
         self._left[entry] -= 1
-        at_once = rows_at_once(self._head, entry)
-        if at_once < int(self._log.rows[entry]):
+        if entry in self._in_parts:
             yield from self._rest()
-            yield from self._parts(strip, at_once)
+            yield from self._parts(strip)
             return
         self._gathered.append(strip)
         if self._together.add(entry, int(self._nbytes[entry]), more=self._left[entry] > 0):
@@ -239,8 +245,9 @@ class _Mixed:
             yield Unit(chunks, whole, (), None, nbytes, strips, all_rows=self._is_all(strips))
             self._gathered, self._together = [], Alternating(UNIT_BYTES)
 
-    def _parts(self, strip: tuple[int, int, int], at_once: int) -> Iterator[Unit]:
+    def _parts(self, strip: tuple[int, int, int]) -> Iterator[Unit]:
         entry, start, stop = strip
+        at_once = rows_at_once(self._head, entry)
         of_row = int(self._nbytes[entry]) / int(self._log.rows[entry])
         for first in range(start, stop, at_once):
             part = entry, first, min(first + at_once, stop)
