@@ -71,7 +71,7 @@ class WritePlan:
     metadata: Mapping[str, Any]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (pickle.dumps(self.__dict__),)
+        return _arrived, (pickle.dumps((type(self), self.__dict__)),)
 
     def named(self, name: WriteName) -> WritePlan:
         """The same under another name: a batch of a stream, say."""
@@ -138,8 +138,9 @@ def _arrived(packed: bytes) -> WritePlan:
 
 
 def _unpacked(packed: bytes) -> WritePlan:
-    plan = object.__new__(WritePlan)
-    plan.__dict__.update(pickle.loads(packed))  # noqa: S301 (made by `__reduce__`)
+    kind, state = pickle.loads(packed)  # noqa: S301 (made by `__reduce__`)
+    plan: WritePlan = object.__new__(kind)
+    plan.__dict__.update(state)
     return plan
 
 
