@@ -71,7 +71,7 @@ class WritePlan:
     metadata: Mapping[str, Any]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (type(self), pickle.dumps(self.__dict__))
+        return _arrived, (pickle.dumps((type(self), self.__dict__)),)
 
     def named(self, name: WriteName) -> WritePlan:
         """The same under another name: a batch of a stream, say."""
@@ -132,14 +132,15 @@ class WritePlan:
         )
 
 
-def _arrived(kind: type[WritePlan], packed: bytes) -> WritePlan:
+def _arrived(packed: bytes) -> WritePlan:
     """A plan where it was sent: in a task, the one that an earlier task of this process was sent, if any."""
-    return _kept(kind, packed) if arrived_in_task() else _unpacked(kind, packed)
+    return _kept(packed) if arrived_in_task() else _unpacked(packed)
 
 
-def _unpacked(kind: type[WritePlan], packed: bytes) -> WritePlan:
-    plan = object.__new__(kind)
-    plan.__dict__.update(pickle.loads(packed))  # noqa: S301 (made by `__reduce__`)
+def _unpacked(packed: bytes) -> WritePlan:
+    kind, state = pickle.loads(packed)  # noqa: S301 (made by `__reduce__`)
+    plan: WritePlan = object.__new__(kind)
+    plan.__dict__.update(state)
     return plan
 
 
