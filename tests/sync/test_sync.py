@@ -514,7 +514,7 @@ def test_beside_expiries_nothing_is_lost_and_what_is_not_refused_converges(
 
 def _is_commit(catalogs: tuple[Catalog, ...], refusal: str) -> bool:
     """Whether the version that a refusal names is one of history: upkeep is never in the way."""
-    named = VersionId.parse(refusal.split("the first is ")[1].split(";", maxsplit=1)[0])
+    named = VersionId.parse(refusal.partition("the first is ")[2].split(maxsplit=1)[0].rstrip(";"))
     logs = [another(catalog, **QUICK).table("t").head().log for catalog in catalogs]
     return any(at >= 0 and not log.is_upkeep[at] for log in logs for at in [log.index_of(named)])
 
